@@ -151,12 +151,19 @@ void to_host(void* to, const void* from, std::size_t bytes) {
   synchronize();
 }
 
+void to_host(int gpu, void* to, const void* from, std::size_t bytes) {
+  const GpuScope scope(gpu);
+  to_host(to, from, bytes);
+}
+
 struct HostBytes::State {
   std::size_t bytes;
+  int gpu;
   cudaStream_t stream;
   std::vector<OwnPiece> pieces;
 };
-HostBytes::HostBytes(const void* from, std::size_t bytes) : state_(new State{bytes, current_stream(), {}}) {
+HostBytes::HostBytes(const void* from, std::size_t bytes)
+    : state_(new State{bytes, current_device(), current_stream(), {}}) {
   refuse_in_run("a copy to the host");
   for (std::size_t at = 0; at < bytes; at += piece_bytes) {
     const PinnedPiece& piece = *state_->pieces.emplace_back();
@@ -174,6 +181,7 @@ void HostBytes::read(void* to) const {
     std::memcpy(static_cast<char*>(to) + i * piece_bytes, (*state_->pieces[i]).memory,
                 std::min(piece_bytes, state_->bytes - i * piece_bytes));
   }
+  const GpuScope scope(state_->gpu);
   throw_report(state_->stream);
 }
 

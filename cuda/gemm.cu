@@ -99,9 +99,9 @@ cublasLtHandle_t handle() {
 
 // --- one shape ---
 
-// All that the choice of an algorithm depends on, except the types: GPU, arithmetic, extents, transposes, strides, the
-// batch's size and offsets, bias, row sums, accumulation into c, and alignment.
-using Key = std::array<Index, 19>;
+// All that the choice of an algorithm depends on, except the types and the GPU: arithmetic, extents, transposes,
+// strides, the batch's size and offsets, bias, row sums, accumulation into c, and alignment.
+using Key = std::array<Index, 18>;
 
 // Returns the alignment of a pointer, up to the largest that cuBLASLt distinguishes.
 Index alignment_of(const void* data) {
@@ -121,8 +121,7 @@ cublasComputeType_t arithmetic_of() {
 
 template <class T, class E>
 Key key_of(const Product<T, E>& p) {
-  return {cuda::current_device(),
-          arithmetic_of<T>(),
+  return {arithmetic_of<T>(),
           p.c.rows,
           p.c.width,
           cuda::depth_of(p),
@@ -337,22 +336,27 @@ Product<T, E> with_rows(Product<T, E> p, Index rows) {
   return p;
 }
 
-// Returns the plan of a shape. All plans are cached: each takes a few hundred bytes. The algorithm depends on the shape
-// alone, and not on the shapes before it.
+// The plans of products of two types on a GPU. All are kept: each takes a few hundred bytes.
 template <class T, class E>
-Plan& plan_for(const Product<T, E>& p) {
-  static std::map<Key, Plan>* const plans = new std::map<Key, Plan>;  // of these types
+struct Plans {
+  std::mutex mutex;  // a plan's bias is set for each call
+  std::map<Key, Plan> by_key;
+};
+
+// Returns the plan of a shape. The algorithm depends on the shape alone, and not on the shapes before it.
+template <class T, class E>
+Plan& plan_for(const Product<T, E>& p, Plans<T, E>& plans) {
   const Key key = key_of(p);
-  const auto found = plans->find(key);
-  if (found != plans->end()) return found->second;
+  const auto found = plans.by_key.find(key);
+  if (found != plans.by_key.end()) return found->second;
   const Index rows = shared_rows(p.a.rows);
   const bool shares = p.count == 1 && rows != p.a.rows && !(p.transpose_a && p.transpose_b);
   const Plan* similar = nullptr;
   try {
-    if (shares) similar = &plan_for(with_rows(p, rows));
+    if (shares) similar = &plan_for(with_rows(p, rows), plans);
   } catch (const CudaError&) {  // the exact number of rows may have an algorithm
   }
-  return plans->try_emplace(key, p, similar).first->second;
+  return plans.by_key.try_emplace(key, p, similar).first->second;
 }
 
 }  // namespace
@@ -378,9 +382,10 @@ void multiply(const Product<T, E>& product) {
     cuda::on_device(aligned_bias->data(), p.bias, static_cast<std::size_t>(p.c.width) * sizeof(E));
     p.bias = aligned_bias->data();
   }
-  static std::mutex mutex;  // a plan's bias is set for each call
-  const std::lock_guard lock(mutex);
-  plan_for(p).run(p);
+  static cuda::OfEachGpu<Plans<T, E>> plans_of_gpus;
+  Plans<T, E>& plans = plans_of_gpus.here();
+  const std::lock_guard lock(plans.mutex);
+  plan_for(p, plans).run(p);
 }
 [[maybe_unused, gnu::used]] constexpr auto gemm_instances =
     std::tuple(&multiply<float, float>, &multiply<bf16, bf16>, &multiply<bf16, float>);

@@ -27,8 +27,8 @@ namespace {
 
 thread_local std::array<cudaStream_t, most_gpus> chosen{};  // by GPU; null if none was chosen
 
-// Returns the stream that the calling thread has chosen for its GPU.
-cudaStream_t& chosen_here() { return chosen.at(static_cast<std::size_t>(current_device())); }
+// Returns the stream that the calling thread has chosen on a GPU.
+cudaStream_t& chosen_on(int gpu) { return chosen.at(static_cast<std::size_t>(gpu)); }
 
 // The stream that threads share on a GPU. Work of one thread runs before work that another thread enqueues later.
 struct SharedStream {
@@ -37,16 +37,37 @@ struct SharedStream {
   SharedStream() { check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate"); }
 };
 
+OfEachGpu<SharedStream> shared_streams;
+
 // Returns `stream`, or the shared stream of the calling thread's GPU if it is null.
 cudaStream_t or_shared(void* stream) {
-  static OfEachGpu<SharedStream> shared;
-  return stream ? static_cast<cudaStream_t>(stream) : shared.here().stream;
+  return stream ? static_cast<cudaStream_t>(stream) : shared_streams.here().stream;
 }
-cudaStream_t current() { return or_shared(chosen_here()); }
+// Returns the calling thread's stream on its GPU, `gpu`.
+cudaStream_t current_on(int gpu) {
+  const cudaStream_t own = chosen_on(gpu);
+  return own ? own : shared_streams.of(gpu).stream;
+}
+cudaStream_t current() { return current_on(current_device()); }
+// Returns the stream on which the calling thread's work on any GPU is; null if it can have enqueued none.
+cudaStream_t used_on(int gpu) noexcept {
+  if (const cudaStream_t own = chosen_on(gpu)) return own;
+  const SharedStream* const shared = shared_streams.if_made(gpu);
+  return shared ? shared->stream : nullptr;
+}
 
-// Orders later work on `later` after the work that is enqueued on `earlier`. Synchronizes if `earlier` is not a stream
-// of the calling thread's GPU, to which events belong.
+// Returns the GPU of a stream, or the calling thread's where CUDA cannot tell.
+int gpu_of(cudaStream_t stream) noexcept {
+  int gpu = current_device();
+#if !defined(CUDART_VERSION) || CUDART_VERSION >= 12080
+  if (cudaStreamGetDevice(stream, &gpu) != cudaSuccess) cudaGetLastError();
+#endif
+  return gpu;
+}
+
+// Orders later work on `later` after the work that is enqueued on `earlier`, whose GPU the event must belong to.
 void order(cudaStream_t earlier, cudaStream_t later) noexcept {
+  const GpuScope scope(gpu_of(earlier));
   cudaEvent_t event = nullptr;
   const bool is_made = cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess;
   const bool is_ordered =
@@ -78,8 +99,9 @@ struct Block {
   std::uint64_t count = 0;           // the number of that trial
   std::vector<cudaStream_t> others;  // whose work may use it
 
-  void used_on(cudaStream_t stream) {
-    if (stream != owner && std::find(others.begin(), others.end(), stream) == others.end()) others.push_back(stream);
+  void use_on(cudaStream_t stream) {
+    if (stream && stream != owner && std::find(others.begin(), others.end(), stream) == others.end())
+      others.push_back(stream);
   }
 };
 
@@ -87,11 +109,11 @@ class Pool {
  public:
   // `run` is the calling thread's run of a Graph, if there is one. A recorded run takes blocks of the Graph's memory. A
   // trial takes others, because what it makes may outlive it, and is counted.
-  void* allocate(std::size_t bytes, cudaStream_t stream, const MemoryOfRun& run) {
+  void* allocate(std::size_t bytes, int gpu, cudaStream_t stream, const MemoryOfRun& run) {
     const std::size_t kept = kept_size(bytes);
     const std::lock_guard lock(mutex_);
     Block block;
-    block.gpu = current_device();
+    block.gpu = gpu;
     block.size = detail::memory_is_cached ? kept : std::max<std::size_t>(bytes, 1);
     block.owner = stream;
     void* memory = nullptr;
@@ -101,16 +123,16 @@ class Pool {
       if (fits == of.unused.end()) fail_for_memory(kept);
       block.graph = run.memory;
       block.size = fits->first;
-      memory = take(fits->second, block.size);
+      memory = take(fits->second, gpu, block.size);
     } else {
-      memory = any_block(block.size, stream);
+      memory = any_block(block.size, gpu, stream);
       if (!memory) fail_full(bytes);
     }
     if (run.memory && !run.is_recorded) {
       block.trial = run.memory;
       block.count = graphs_[run.memory].add(kept);
     }
-    MemoryStats& stats = of_gpu(block.gpu);
+    MemoryStats& stats = of_gpu(gpu);
     stats.in_use += block.size;
     stats.peak = std::max(stats.peak, stats.in_use);
     in_use_[memory] = std::move(block);
@@ -121,19 +143,18 @@ class Pool {
     const std::lock_guard lock(mutex_);
     const auto found = in_use_.find(memory);
     require(found != in_use_.end(), "record_stream: the address does not come from cuda::allocate, or was released");
-    found->second.used_on(stream);
+    found->second.use_on(stream);
   }
 
   // Releases a block after the work on the calling thread's stream on the block's GPU.
   void release(void* memory) noexcept {
     const std::lock_guard lock(mutex_);
     Block block = std::move(in_use_.extract(memory).mapped());
-    const GpuScope scope(block.gpu);
     of_gpu(block.gpu).in_use -= block.size;
     if (const auto trial = graphs_.find(block.trial); trial != graphs_.end()) trial->second.remove(block);
     const auto graph = graphs_.find(block.graph);
     if (graph == graphs_.end() && !detail::memory_is_cached) return give_back(memory);
-    block.used_on(current());
+    block.use_on(used_on(block.gpu));
     for (const cudaStream_t other : block.others) order(other, block.owner);
     auto& unused =
         graph != graphs_.end() ? graph->second.unused[block.size] : cached_[{block.gpu, block.owner, block.size}];
@@ -171,7 +192,7 @@ class Pool {
           memory = fits->second.back();
           fits->second.pop_back();
         } else {
-          memory = any_block(size, of.stream);
+          memory = any_block(size, of.gpu, of.stream);
           if (memory) of_gpu(of.gpu).cached += size;
         }
         if (!memory) break;  // the run will lack it
@@ -208,17 +229,17 @@ class Pool {
   MemoryStats& of_gpu(int gpu) { return stats_.at(static_cast<std::size_t>(gpu)); }
 
   // Takes the block that was released last; null if there is none.
-  void* take(std::vector<void*>& unused, std::size_t size) {
+  void* take(std::vector<void*>& unused, int gpu, std::size_t size) {
     if (unused.empty()) return nullptr;
     void* const memory = unused.back();
     unused.pop_back();
-    of_gpu(current_device()).cached -= size;
+    of_gpu(gpu).cached -= size;
     return memory;
   }
 
-  // Returns a block on the calling thread's GPU from the cache or the driver; null if there is none.
-  void* any_block(std::size_t size, cudaStream_t stream) {
-    void* memory = take(cached_[{current_device(), stream, size}], size);
+  // Returns a block on the calling thread's GPU, `gpu`, from the cache or the driver; null if there is none.
+  void* any_block(std::size_t size, int gpu, cudaStream_t stream) {
+    void* memory = take(cached_[{gpu, stream, size}], gpu, size);
     if (!memory) memory = from_system(size);
     if (memory) return memory;
     give_back_cached();
@@ -316,7 +337,7 @@ unsigned* counters_of(cudaStream_t stream) {
 
 // --- reports ---
 
-// The host and device addresses of the record of invalid input (device/report.cuh). It is never freed, like the pool.
+// The host and device addresses of a GPU's record of invalid input (device/report.cuh).
 struct Reports {
   Report* host = nullptr;
   Report* device = nullptr;
@@ -327,16 +348,13 @@ struct Reports {
     check(cudaHostGetDevicePointer(reinterpret_cast<void**>(&device), host, 0), "cudaHostGetDevicePointer");
   }
 };
-Reports& reports() {
-  static Reports one;
-  return one;
-}
+OfEachGpu<Reports> reports;
 
-// Throws the error for an invalid id that a kernel has reported, if any.
+// Throws the error for an invalid id that a kernel on the calling thread's GPU has reported, if any.
 void throw_invalid_id() {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
-  Report& report = *reports().host;
+  Report& report = *reports.here().host;
   if (!__atomic_load_n(&report.raised, __ATOMIC_ACQUIRE)) return;
   const Report r = report;
   report.raised = 0;
@@ -392,7 +410,7 @@ int device_count() noexcept {
   return 0;
 }
 int current_device() noexcept {
-  int number = 0;
+  thread_local int number = 0;  // the last known one, if CUDA does not answer any more
   if (cudaGetDevice(&number) != cudaSuccess) cudaGetLastError();
   return number;
 }
@@ -405,13 +423,13 @@ void set_device(int number) {
 int device_of(const void* memory) {
   cudaPointerAttributes attributes{};
   check(cudaPointerGetAttributes(&attributes, memory), "cudaPointerGetAttributes");
-  require(attributes.type != cudaMemoryTypeUnregistered,
+  require(attributes.type != cudaMemoryTypeUnregistered || device_attribute(cudaDevAttrPageableMemoryAccess) != 0,
           "memory of the host was given as memory of a GPU; copy it there with to(Device::cuda)");
   return attributes.type == cudaMemoryTypeDevice ? attributes.device : current_device();
 }
 
 void* stream() { return current(); }
-void set_stream(void* stream) { chosen_here() = static_cast<cudaStream_t>(stream); }
+void set_stream(void* stream) { chosen_on(current_device()) = static_cast<cudaStream_t>(stream); }
 void order_streams(void* earlier, void* later) noexcept {
   if (or_shared(earlier) != or_shared(later)) order(or_shared(earlier), or_shared(later));
 }
@@ -421,13 +439,16 @@ void synchronize() {
   check(cudaStreamSynchronize(current()), "cudaStreamSynchronize");
   throw_report(current());
 }
-Report* report() { return reports().device; }
+Report* report() { return reports.here().device; }
 
 unsigned* counters(Index count) {
   require(count <= most_counters, "a kernel needs ", count, " counters; there are ", most_counters);
   return counters_of(current());
 }
-void* allocate(std::size_t bytes) { return pool().allocate(bytes, current(), memory_of_run()); }
+void* allocate(std::size_t bytes) {
+  const int gpu = current_device();
+  return pool().allocate(bytes, gpu, current_on(gpu), memory_of_run());
+}
 void release(void* memory, std::size_t) noexcept { pool().release(memory); }
 void trim() {
   refuse_in_run("cuda::trim()");
@@ -438,6 +459,14 @@ BlockCounts counted_blocks(std::uint64_t memory) { return pool().counted(memory)
 void reserve_blocks(std::uint64_t memory, const BlockCounts& counts) { pool().reserve(memory, counts); }
 GraphMemory::GraphMemory() : gpu_(current_device()), stream_(current()), id_(pool().open_graph(current())) {}
 GraphMemory::~GraphMemory() { pool().close_graph(id_); }
+GraphMemory::Scope::Scope(const GraphMemory& memory) noexcept : gpu_(current_device()) {
+  if (gpu_ != memory.gpu_ && cudaSetDevice(memory.gpu_) != cudaSuccess) cudaGetLastError();
+  stream_ = std::exchange(chosen_on(memory.gpu_), static_cast<cudaStream_t>(memory.stream_));
+}
+GraphMemory::Scope::~Scope() {
+  chosen_on(current_device()) = static_cast<cudaStream_t>(stream_);
+  if (gpu_ != current_device() && cudaSetDevice(gpu_) != cudaSuccess) cudaGetLastError();
+}
 void GraphMemory::require_own_stream() const {
   refuse_in_run("another run");
   require(stream_ == current(),

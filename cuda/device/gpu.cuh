@@ -32,12 +32,13 @@ class OfEachGpu {
   T& here() { return of(current_device()); }
   // Returns that of a GPU, which must be the calling thread's if it is used for the first time.
   T& of(int gpu) {
-    std::atomic<T*>& one = all_.at(static_cast<std::size_t>(gpu));
-    if (T* const made = one.load(std::memory_order_acquire)) return *made;
+    if (T* const made = if_made(gpu)) return *made;
     const std::lock_guard lock(mutex_);
-    if (!one.load(std::memory_order_acquire)) one.store(new T, std::memory_order_release);
-    return *one.load(std::memory_order_acquire);
+    if (!if_made(gpu)) all_.at(static_cast<std::size_t>(gpu)).store(new T, std::memory_order_release);
+    return *if_made(gpu);
   }
+  // Returns that of a GPU; null if it was not used yet.
+  T* if_made(int gpu) const { return all_.at(static_cast<std::size_t>(gpu)).load(std::memory_order_acquire); }
 
  private:
   std::mutex mutex_;

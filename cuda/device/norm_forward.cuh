@@ -122,8 +122,10 @@ void launch_norm(const Source& source, const Operands& operands, double eps, con
   if (D == 0) return;  // the mean of an empty row is undefined
   const bool vectors = source.aligned() && operands.aligned() && aligned<vector_width<T>>(y.data);
   with_norm_layout<T>(D, vectors, [&]<class L>(const L& layout) {
-    const Index resident = device_attribute(cudaDevAttrMultiProcessorCount) * Index{L::forward_blocks};
-    const Index blocks = std::min({Index{blocks_for(N, layout.rows())}, resident, limits.norm_forward_blocks});
+    const Index all = blocks_for(N, layout.rows());
+    const Index resident =
+        L::several_rows ? device_attribute(cudaDevAttrMultiProcessorCount) * Index{L::forward_blocks} : all;
+    const Index blocks = std::min({all, resident, limits.norm_forward_blocks});
     launch<norm_forward<L, Source, Operands, Result, T>>(static_cast<unsigned>(blocks), layout.block(), 0,
                                                          current_stream(), layout, source, operands,
                                                          static_cast<float>(eps), result, y);

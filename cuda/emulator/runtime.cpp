@@ -338,7 +338,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   switch (attribute) {
     case cudaDevAttrMultiProcessorCount: *value = device().multiprocessors; return cudaSuccess;
     case cudaDevAttrComputeCapabilityMajor: *value = device().capability; return cudaSuccess;
-    case cudaDevAttrComputeCapabilityMinor: *value = 0; return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor:
+    case cudaDevAttrPageableMemoryAccess: *value = 0; return cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
       *value = static_cast<int>(device().shared_bytes + reserved_shared_bytes);
       return cudaSuccess;
@@ -460,6 +461,11 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   if (stream->context.watched) __tsan_destroy_fiber(stream->context.watched);
   delete stream;
   return error;
+}
+cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
+  const Stream& of = named(stream);
+  *device = of.device == every_device ? device_of_thread : of.device;
+  return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   const std::lock_guard lock(runtime().mutex);

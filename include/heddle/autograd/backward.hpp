@@ -37,6 +37,7 @@ void Tensor<T>::set_grad(const Tensor& dx) const {
   require<ShapeError>(!dx || dx.shape() == shape_, "set_grad: the gradient must have the tensor's shape ", shape_,
                       ", got ", dx.shape());
   if (dx) require_same_device("set_grad", {"x", *this}, {"gradient", dx});
+  require(!dx || dx.gpu() == gpu(), "set_grad: x ", shape_, " is on GPU ", gpu(), ", the gradient on GPU ", dx.gpu());
   detail::require_no_run("set_grad");
   node_->clear();
   static_cast<detail::NodeOf<T>*>(node_.get())->grad = dx.without_node();

@@ -122,15 +122,10 @@ class GraphRuns<true> {
   GraphRuns(const GraphRuns&) = delete;
   ~GraphRuns() {
     if (!memory_) return;
-    const int gpu = cuda::current_device();
-    if (gpu != memory_->gpu()) cuda::set_device(memory_->gpu());
-    void* const stream = cuda::stream();
-    cuda::set_stream(memory_->stream());
+    const cuda::GraphMemory::Scope scope(*memory_);
     copy_out_gradients();
     sizes_.clear();
     memory_.reset();
-    cuda::set_stream(stream);
-    if (gpu != cuda::current_device()) cuda::set_device(gpu);
   }
 
   template <class Result, class F, class... Inputs>
@@ -196,8 +191,9 @@ class GraphRuns<true> {
   // Forgets all records if a weight has moved since.
   void forget_moved() {
     const std::uint64_t now = moves_on_gpu;
-    if (std::exchange(moves_, now) == now) return;
+    if (moves_ == now) return;
     copy_out_gradients();
+    moves_ = now;
     if (recorded() > 0) failure_ = "a weight has moved, or its cast to another type has, since runs were recorded";
     sizes_.clear();
   }

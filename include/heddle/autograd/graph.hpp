@@ -89,6 +89,7 @@ class BackwardPass {
   // may reuse saved tensors' memory, after the pass.
   template <class T>
   void run(const Tensor<T>& y, const Tensor<T>& dy) {
+    if (!y.is_on(y.device())) fail_other_gpu(y.shape(), y.gpu());
     if constexpr (has_cuda)
       if (const Node& node = *y.node(); node.stream && !node.is_leaf() && node.stream != cuda::stream()) {
         forward_stream_ = node.stream;

@@ -57,7 +57,8 @@ class LoggedLeafOf final : public LoggedLeaf {
   }
   void copy_out() override {
     const CriticalSection section(leaf_->mutex);
-    if (place_ && leaf_->grad && leaf_->grad.device_data() == place_.device_data())
+    // A gradient that has moved to another GPU is a copy already.
+    if (place_ && leaf_->grad.gpu() == place_.gpu() && leaf_->grad.device_data() == place_.device_data())
       leaf_->grad = deep_copy(leaf_->grad);
   }
 

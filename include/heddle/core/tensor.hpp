@@ -173,19 +173,19 @@ class heddle::Tensor {
 
   /// Returns a copy on `device`, or this handle if its block is there already. Device::cuda is the calling thread's
   /// GPU: a tensor of another GPU is copied to it. Not recorded by autograd. A copy to the host synchronizes. @throws
-  /// OutOfMemory, and Error for a device that this build does not support, for double on the GPU, and for a copy from
-  /// another GPU to the host.
+  /// OutOfMemory, and Error for a device that this build does not support or for double on the GPU.
   Tensor to(Device device) const {
     if (is_on(device)) return *this;
     Tensor y(shape_, device);
     if constexpr (detail::has_cuda) {
-      if (device == this->device()) {
-        require_readable();
-        cuda::from_gpu(storage_->gpu, y.data_, data_, static_cast<std::size_t>(size()) * sizeof(T));
-        return y;
-      }
-      const auto copy = device == Device::cuda ? cuda::to_device : cuda::to_host;
-      copy(y.data_, device_data(), static_cast<std::size_t>(size()) * sizeof(T));
+      require_readable();
+      const std::size_t bytes = static_cast<std::size_t>(size()) * sizeof(T);
+      if (device == Device::cpu)
+        cuda::to_host(storage_->gpu, y.data_, data_, bytes);
+      else if (this->device() == Device::cpu)
+        cuda::to_device(y.data_, data_, bytes);
+      else
+        cuda::from_gpu(storage_->gpu, y.data_, data_, bytes);
     }
     return y;
   }

@@ -21,10 +21,18 @@ class GraphMemory {
   ~GraphMemory();
   /// Returns the number of this memory, which no other has.
   std::uint64_t id() const { return id_; }
-  /// Returns the GPU.
-  int gpu() const { return gpu_; }
-  /// Returns the stream.
-  void* stream() const { return stream_; }
+  /// The scope in which the calling thread has the memory's GPU and stream.
+  class Scope {
+   public:
+    /// Begins the scope.
+    explicit Scope(const GraphMemory& memory) noexcept;
+    Scope(const Scope&) = delete;
+    ~Scope();
+
+   private:
+    int gpu_;
+    void* stream_;
+  };
   /// Throws Error in a run, and unless the calling thread's stream is that of the memory.
   void require_own_stream() const;
 

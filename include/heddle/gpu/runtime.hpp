@@ -48,7 +48,7 @@ void* stream();
 /// while it was set, and memory that record_stream() marked; call trim() before destroying it.
 void set_stream(void* stream);
 /// Orders work that is enqueued on `later` from now on after the work on `earlier` so far; null is the shared stream.
-/// Returns at once; it synchronizes if `earlier` is a stream of another GPU than the calling thread's.
+/// Returns at once.
 void order_streams(void* earlier, void* later) noexcept;
 /// Synchronizes the calling thread's stream.
 void synchronize();
@@ -81,6 +81,8 @@ bool tf32_is_allowed();
 void to_device(void* to, const void* from, std::size_t bytes);
 /// Copies from device to host. Synchronizes.
 void to_host(void* to, const void* from, std::size_t bytes);
+/// The same for memory of any GPU, after the work on the calling thread's stream there.
+void to_host(int gpu, void* to, const void* from, std::size_t bytes);
 /// Bytes that are copied from device to pinned host memory while the host goes on.
 class HostBytes {
  public:

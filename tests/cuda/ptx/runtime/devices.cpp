@@ -44,6 +44,7 @@ int attribute_of(const Gpu& gpu, cudaDeviceAttr attribute) {
     case cudaDevAttrConcurrentManagedAccess:
     case cudaDevAttrMemoryPoolsSupported:
     case cudaDevAttrCanMapHostMemory: return 1;
+    case cudaDevAttrPageableMemoryAccess: return 0;
     default: return -1;
   }
 }

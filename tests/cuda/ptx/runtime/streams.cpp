@@ -138,6 +138,13 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   found->run();
   return success();
 }
+cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
+  const RuntimeLock lock;
+  const Stream* const found = find(stream);
+  if (!found) return refuse_stream("cudaStreamGetDevice");
+  *device = found == &default_stream ? current_gpu : found->gpu;
+  return success();
+}
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const RuntimeLock lock;
   Stream* const found = find(stream);
