@@ -17,7 +17,7 @@ using namespace heddle::testing;
 namespace {
 
 Tensor<float> constant_on_gpu(float value, Index count = 300) {
-  return on_gpu({count}, std::vector<float>(static_cast<std::size_t>(count), value));
+  return heddle::testing::on_gpu({count}, std::vector<float>(static_cast<std::size_t>(count), value));
 }
 bool is_constant(const Tensor<float>& x, float value) {
   const auto values = x.host();
