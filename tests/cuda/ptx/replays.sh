@@ -37,7 +37,7 @@ films=(--data "$examples/sst2/sample" --valid-rows 8)
 case $(basename "$program") in
   sst2) compare sst2 "${films[@]}" --dropout 0.1 --clip 1 ;;
   ag_news) compare ag_news --data "$examples/ag_news/sample" --d-model 16 --batch-size 8 --train-rows 240 --valid-rows 8 --train-embeddings --lr 0.01 ;;
-  surnames) compare surnames --data "$examples/surnames/sample" --d-model 32 --head-dim 16 --ff-width 32 --train-rows 240 --valid-rows 20 --batch-size 8 ;;
+  surnames) compare surnames --data "$examples/surnames/sample" --d-model 32 --head-dim 32 --ff-width 32 --train-rows 240 --valid-rows 20 --batch-size 8 ;;
   bert_classifier)
     cut -f 1 "$examples/sst2/sample/train.tsv" | tail -n +2 | head -n 640 >texts.txt
     sizes=(--layers 2 --d-model 64 --heads 4 --ff-width 128 --max-length 48 --batch-size 16 --lr 1e-3)
