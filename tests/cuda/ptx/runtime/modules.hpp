@@ -13,8 +13,8 @@ struct FatBinary;
 struct RegisteredKernel {
   FatBinary* binary;
   std::string name;
-  Kernel* kernel = nullptr;          // null before the first use
-  std::map<int, int> raised_limits;  // bytes of dynamic shared memory that cudaFuncSetAttribute has set, by GPU
+  Kernel* kernel = nullptr;            // null before the first use
+  std::map<int, int> raised_limits{};  // bytes of dynamic shared memory that cudaFuncSetAttribute has set, by GPU
 
   // The greatest size of dynamic shared memory on the calling thread's GPU. Unless it was raised, static and dynamic
   // memory together may have 48 KiB.
