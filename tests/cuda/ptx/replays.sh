@@ -39,7 +39,7 @@ case $(basename "$program") in
   ag_news) compare ag_news --data "$examples/ag_news/sample" --d-model 16 --batch-size 8 --train-rows 240 --valid-rows 8 --train-embeddings --lr 0.01 ;;
   surnames) compare surnames --data "$examples/surnames/sample" --d-model 32 --head-dim 32 --ff-width 32 --train-rows 240 --valid-rows 20 --batch-size 8 ;;
   bert_classifier)
-    cut -f 1 "$examples/sst2/sample/train.tsv" | tail -n +2 | head -n 640 >texts.txt
+    head -n 641 "$examples/sst2/sample/train.tsv" | tail -n +2 | cut -f 1 >texts.txt
     sizes=(--layers 2 --d-model 64 --heads 4 --ff-width 128 --max-length 48 --batch-size 16 --lr 1e-3)
     compare pre-training --pretrain texts.txt "${sizes[@]}"
     rm -rf pretrained
