@@ -337,8 +337,8 @@ __global__ __launch_bounds__(threads) void sum_occurrences(TakenRows<I, Y> taken
     add_occurrences<each>(positions, dy);
 }
 
-// Does the same, and adds up a table of few rows, whose blocks take longest and come first. The launch bounds favor
-// registers over occupancy.
+// Computes what sum_occurrences does, and adds up a table of few rows, whose blocks take longest and come first. The
+// launch bounds favor registers over occupancy.
 template <int each, class T, class Y, class I>
 __global__ __launch_bounds__(threads, 4) void sum_with_few(TakenRows<I, Y> taken, TakenRows<int, Y> positions,
                                                            FewRows<Y> types, View<const T, 2> dy) {

@@ -49,8 +49,8 @@ cudaStream_t current_on(int gpu) {
   return own ? own : shared_streams.of(gpu).stream;
 }
 cudaStream_t current() { return current_on(current_device()); }
-// Returns the stream on which the calling thread's work on any GPU is; null if it can have enqueued none.
-cudaStream_t used_on(int gpu) noexcept {
+// Returns the calling thread's stream on any GPU; null if there is none yet, and so no work on it.
+cudaStream_t stream_if_made(int gpu) noexcept {
   if (const cudaStream_t own = chosen_on(gpu)) return own;
   const SharedStream* const shared = shared_streams.if_made(gpu);
   return shared ? shared->stream : nullptr;
@@ -154,7 +154,7 @@ class Pool {
     if (const auto trial = graphs_.find(block.trial); trial != graphs_.end()) trial->second.remove(block);
     const auto graph = graphs_.find(block.graph);
     if (graph == graphs_.end() && !detail::memory_is_cached) return give_back(memory);
-    block.use_on(used_on(block.gpu));
+    block.use_on(stream_if_made(block.gpu));
     for (const cudaStream_t other : block.others) order(other, block.owner);
     auto& unused =
         graph != graphs_.end() ? graph->second.unused[block.size] : cached_[{block.gpu, block.owner, block.size}];
@@ -460,12 +460,12 @@ void reserve_blocks(std::uint64_t memory, const BlockCounts& counts) { pool().re
 GraphMemory::GraphMemory() : gpu_(current_device()), stream_(current()), id_(pool().open_graph(current())) {}
 GraphMemory::~GraphMemory() { pool().close_graph(id_); }
 GraphMemory::Scope::Scope(const GraphMemory& memory) noexcept : gpu_(current_device()) {
-  if (gpu_ != memory.gpu_ && cudaSetDevice(memory.gpu_) != cudaSuccess) cudaGetLastError();
+  use_gpu(memory.gpu_);
   stream_ = std::exchange(chosen_on(memory.gpu_), static_cast<cudaStream_t>(memory.stream_));
 }
 GraphMemory::Scope::~Scope() {
   chosen_on(current_device()) = static_cast<cudaStream_t>(stream_);
-  if (gpu_ != current_device() && cudaSetDevice(gpu_) != cudaSuccess) cudaGetLastError();
+  use_gpu(gpu_);
 }
 void GraphMemory::require_own_stream() const {
   refuse_in_run("another run");

@@ -6,9 +6,9 @@
 //                       rows, each vector lies within one. Broadcast elements are read from cache.
 //
 // A vector is 16 bytes of the widest type. Where the addresses, or in broadcast_elements the rows' length, do not allow
-// that, a thread moves one element at a time, and neighboring threads move neighboring elements; so do the threads of
-// each_element's last block if they have no vectors for all. Each byte of y is
-// written once, and each byte of an operand that is not broadcast is read once.
+// that, a thread moves one element at a time, and neighboring threads move neighboring elements. The last block of
+// each_element does so, too, unless it has whole vectors for all of its threads. Each byte of y is written once, and
+// each byte of an operand that is not broadcast is read once.
 #pragma once
 #include <utility>
 

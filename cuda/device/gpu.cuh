@@ -10,17 +10,19 @@
 
 namespace heddle::cuda {
 
-// The scope in which a GPU is the calling thread's. An error of cudaSetDevice is left to the calls in the scope.
+// Makes a GPU the calling thread's. An error is left to later calls.
+inline void use_gpu(int gpu) noexcept {
+  if (gpu != current_device() && cudaSetDevice(gpu) != cudaSuccess) cudaGetLastError();
+}
+
+// The scope in which a GPU is the calling thread's.
 class GpuScope {
  public:
-  explicit GpuScope(int gpu) noexcept { change_to(gpu); }
+  explicit GpuScope(int gpu) noexcept { use_gpu(gpu); }
   GpuScope(const GpuScope&) = delete;
-  ~GpuScope() { change_to(before_); }
+  ~GpuScope() { use_gpu(before_); }
 
  private:
-  static void change_to(int gpu) noexcept {
-    if (gpu != current_device() && cudaSetDevice(gpu) != cudaSuccess) cudaGetLastError();
-  }
   const int before_ = current_device();
 };
 

@@ -77,7 +77,7 @@ __device__ void dropout_factors(const kernel::ElementDropout& drop, Index e, flo
     const kernel::PhiloxWords drawn = drop.draws(first_call + static_cast<unsigned>(call));
     for (int i = 0; i < 4; ++i) w[call * 4 + i] = drawn.w[i];
   }
-  // In up to three steps, so that each index is known to the compiler.
+  // The words move in up to three steps, so that each index is known to the compiler.
   if constexpr (!one_call || count < eight)
     for (int i = 0; i + 2 < words; ++i) w[i] = first & 4 ? w[i + 2] : w[i];
   if constexpr (!one_call) {

@@ -48,6 +48,8 @@ class RecordOwner {
   Record* record_ = nullptr;
 };
 
+constexpr int every_device = -1;
+
 struct Event {
   const int device;
   RecordOwner last{};  // null if it was never recorded
@@ -59,8 +61,7 @@ struct Work {
   // Orders the host's work before this enqueued work. Each piece of work has its own address, because the host's later
   // work is not ordered before it.
   std::uint64_t queued = 0;
-  bool is_between_devices = false;  // it may access the memory of all devices
-  int device = 0;                   // whose memory it may access otherwise
+  int device = 0;  // whose memory it may access, or every_device
 };
 
 // The work that a stream has captured, in its order, with its arguments.
@@ -89,7 +90,6 @@ struct Stream {
 
 namespace {
 
-constexpr int every_device = -1;
 thread_local int device_of_thread = 0;
 
 struct Allocation {
@@ -138,7 +138,7 @@ const Allocation* allocation_of(const void* address) {
 // Enqueues work, or adds it to the graph that the stream captures.
 void put(Stream& stream, Work work) {
   if (stream.captured) return stream.captured->nodes.push_back(std::move(work.run));
-  work.device = stream.device == every_device ? device_of_thread : stream.device;
+  if (work.device != every_device) work.device = stream.device == every_device ? device_of_thread : stream.device;
   stream.queue.push_back(std::make_unique<Work>(std::move(work)));
   release(&stream.queue.back()->queued);
 }
@@ -183,7 +183,7 @@ void work(Stream& stream) {
   stream.context.size = Stacks::size;
   begin_at(stream.context, begin_step);
   for (const auto& [memory, allocation] : runtime().memory)
-    if (step.work->is_between_devices || allocation.device == step.work->device) unpoison(memory, allocation.bytes);
+    if (step.work->device == every_device || step.work->device == allocation.device) unpoison(memory, allocation.bytes);
   next_step = &step;
   switch_context(step.host, stream.context);
   for (const auto& [memory, allocation] : runtime().memory) poison(memory, allocation.bytes);
@@ -427,7 +427,7 @@ cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int f
   if (!target || !source || target->device != to_device || source->device != from_device)
     return keep(cudaErrorInvalidValue);
   Work work{[=](Stream&) { std::memcpy(to, from, bytes); }};
-  work.is_between_devices = true;
+  work.device = every_device;
   put(named(stream), std::move(work));
   return cudaSuccess;
 }

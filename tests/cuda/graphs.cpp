@@ -4,12 +4,12 @@
 #include <heddle/autograd/cuda_graph.hpp>
 #include <heddle/data/batches.hpp>
 #include <heddle/heddle.hpp>
-#include <heddle/models/bert.hpp>
 #include <optional>
 
 #include "../harness/numbers.hpp"
 #include "on_gpu.hpp"
 #include "schedules.hpp"
+#include "tiny_bert.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -17,23 +17,11 @@ using heddle::testing::ContainsSubstring;
 
 namespace {
 
-constexpr models::BertConfig tiny(double dropout) {
-  models::BertConfig config;
-  config.vocabulary = 50;
-  config.D = 16;
-  config.layers = 2;
-  config.heads = 2;
-  config.ff_width = 24;
-  config.positions = 40;
-  config.deviation = 0.3;
-  config.dropout = config.attention_dropout = config.classifier_dropout = dropout;
-  return config;
-}
 constexpr int class_count = 3;
 
 models::BertClassifier<> make_model(double dropout) {
   Random random(3);
-  models::BertClassifier<> model(tiny(dropout), class_count, random);
+  models::BertClassifier<> model(tiny_bert(dropout), class_count, random);
   to(model, Device::cuda);
   return model;
 }

@@ -4,12 +4,12 @@
 #include <heddle/autograd/cuda_graph.hpp>
 #include <heddle/core/host_copy.hpp>
 #include <heddle/heddle.hpp>
-#include <heddle/models/bert.hpp>
 #include <thread>
 
 #include "../harness/numbers.hpp"
 #include "on_gpu.hpp"
 #include "schedules.hpp"
+#include "tiny_bert.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -35,16 +35,8 @@ void with_two_gpus(F&& f) {
 }
 
 models::BertClassifier<> small_classifier() {
-  models::BertConfig config;
-  config.vocabulary = 30;
-  config.D = 16;
-  config.layers = 1;
-  config.heads = 2;
-  config.ff_width = 24;
-  config.positions = 12;
-  config.deviation = 0.3;
   Random random(3);
-  models::BertClassifier<> model(config, 2, random);
+  models::BertClassifier<> model(tiny_bert(0.1), 2, random);
   to(model, Device::cuda);
   return model;
 }

@@ -75,8 +75,8 @@ HEDDLE_HD inline PhiloxWords philox(PhiloxWords counter, std::uint32_t key0, std
 // The calls that one operation took from a generator. Call i is a function of (seed, stream, first + i).
 struct Draws {
   std::uint64_t seed, stream, first;
-  // In a recorded run of a cuda::Graph, `further` points to GPU memory that holds how many calls further a replay
-  // begins.
+  // Null, except in a recorded run of a cuda::Graph: there it points to GPU memory that holds how many calls further a
+  // replay begins.
   const std::uint64_t* further = nullptr;
 
   // Returns how many calls further the replay begins. For kernels on the GPU.

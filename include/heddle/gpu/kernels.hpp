@@ -153,8 +153,8 @@ template <OnGpu T, OnGpu Y, Label Id>
 void embed(Cuda, const IdCheck& check, View<const Id, 1> ids, View<const T, 2> table, View<const int, 1> position,
            View<const T, 2> positions, View<Y, 2> y);
 // Computes all of dx [V, D]: row i is the sum of the rows n of dy with ids(n) = i, in ascending n. Ids outside dx are
-// skipped; row `frozen` is 0, unless it is -1. Computes dpositions from `position` likewise, if it has rows. So it does
-// dtypes, a table of few rows; if `type` has no data, all rows of dy took row 0 of it.
+// skipped; row `frozen` is 0, unless it is -1. Computes dpositions from `position` likewise, if it has rows, and dtypes
+// from `type`, which has few rows. If `type` has no data, all rows of dy took row 0 of that table.
 template <OnGpu T, OnGpu Y, Label Id>
 void sum_taken_rows(Cuda, View<const T, 2> dy, View<const Id, 1> ids, Index frozen, View<Y, 2> dx,
                     View<const int, 1> position = {nullptr, {0}}, View<Y, 2> dpositions = {nullptr, {0, 0}},

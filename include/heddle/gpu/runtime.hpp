@@ -81,7 +81,7 @@ bool tf32_is_allowed();
 void to_device(void* to, const void* from, std::size_t bytes);
 /// Copies from device to host. Synchronizes.
 void to_host(void* to, const void* from, std::size_t bytes);
-/// The same for memory of any GPU, after the work on the calling thread's stream there.
+/// Copies from the memory of any GPU to the host, after the work on the calling thread's stream there. Synchronizes.
 void to_host(int gpu, void* to, const void* from, std::size_t bytes);
 /// Bytes that are copied from device to pinned host memory while the host goes on.
 class HostBytes {
