@@ -102,6 +102,42 @@ struct Batch {
   }
 };
 
+/// Returns part `number` of `count` parts of some rows, such as those of a batch: of n rows, those from
+/// number * n / count on. A process that trains together with others takes part communicator.rank() of
+/// communicator.size(). @throws IndexError unless 0 <= number < count.
+inline std::span<const Index> part(std::span<const Index> rows, Index number, Index count) {
+  require<IndexError>(0 <= number && number < count, "part: there is no part ", number, " of ", count);
+  const Index n = std::ssize(rows), first = number * n / count, last = (number + 1) * n / count;
+  return rows.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
+}
+
+/// Returns the place of part `number` of `count` parts of a batch. A part has consecutive sequences, as many as the
+/// others or one more. It may be empty. @throws IndexError unless 0 <= number < count.
+inline BatchPart place_of_part(const Sequences& batch, Index number, Index count) {
+  require<IndexError>(0 <= number && number < count, "place_of_part: there is no part ", number, " of ", count);
+  const Index B = batch.count(), first = number * B / count, last = (number + 1) * B / count;
+  const auto row = [&](Index b) -> Index {
+    if (b == B) return batch.rows();
+    return batch.begins()[static_cast<std::size_t>(b)];
+  };
+  return {number, row(first), row(last) - row(first), first, last - first, batch.longest()};
+}
+
+/// Returns the sequences of a part of a batch, as a batch of its own.
+inline Sequences part(const Sequences& batch, const BatchPart& place) {
+  const auto first = batch.lengths().begin() + place.first_sequence;
+  const std::vector<int> lengths(first, first + place.sequences);
+  return batch.padded_to() > 0 ? Sequences::padded(lengths, batch.padded_to()) : Sequences::packed(lengths);
+}
+/// Returns a part of a batch that is on the host. The ids and labels are handles into those of the batch.
+inline Batch part(const Batch& batch, const BatchPart& place) {
+  const auto rows = [&](const Tensor<int>& x) {
+    return x ? x.leading(place.first_row, place.first_row + place.rows) : x;
+  };
+  return {rows(batch.ids), part(batch.sequences, place),
+          batch.labels.leading(place.first_sequence, place.first_sequence + place.sequences), rows(batch.types)};
+}
+
 /// The label of the sequences that filled() adds: cross_entropy() ignores it by default.
 inline constexpr int ignored_label = -100;
 

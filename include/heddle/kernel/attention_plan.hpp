@@ -58,8 +58,7 @@ struct AttentionPlan {
   // forward writes them, and the backward reads them instead of drawing again. Null: it draws again.
   std::uint16_t* kept = nullptr;
   // The generator's calls for the scores of one query, and for those of one head of a sequence.
-  Index calls_per_query = calls_per_score_row(drawn_rows(longest_k));
-  Index calls_per_head = drawn_rows(longest_q) * calls_per_query;
+  Index calls_per_query = 0, calls_per_head = 0;
 
   Index count() const { return q_begin.extent[0]; }
 

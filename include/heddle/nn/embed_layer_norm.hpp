@@ -36,7 +36,7 @@ Tensor<A> embed_layer_norm_on_gpu(const char* op, const Embedding<T>& words, con
 
   Tensor<A> sum(heddle::detail::embedded_shape(ids.shape(), D), Device::cuda), y = empty_like(sum);
   heddle::detail::require_layer_norm(op, sum, gamma, beta, norm.eps);
-  const kernel::ElementDropout result = heddle::detail::drawn_dropout(op, p, sum.size(), random);
+  const kernel::ElementDropout result = heddle::detail::drawn_dropout(op, p, sum.shape(), random);
   Tensor<float> mean({N}, Device::cuda), rstd = empty_like(mean);
   const kernel::EmbeddingTables<T> tables{
       {check_of_table(word_table), view<1>(ids), view<2>(word_table)},

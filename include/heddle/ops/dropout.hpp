@@ -58,18 +58,28 @@ void dropout(Cpu, View<const T, 1> x, ElementDropout dropout, View<T, 1> y) {
 }  // namespace kernel
 
 namespace detail {
-// Takes the draws for the dropout of `size` elements.
-inline kernel::Draws take_draws(Index size, Random& random) {
-  return random.take_for_operation(
-      static_cast<std::uint64_t>((size + kernel::draws16_per_call - 1) / kernel::draws16_per_call));
+// Takes the draws for the dropout of a tensor's elements.
+inline kernel::Draws take_draws(const Shape& shape, Random& random) {
+  const auto calls = [](Index elements) {
+    return static_cast<std::uint64_t>((elements + kernel::draws16_per_call - 1) / kernel::draws16_per_call);
+  };
+  std::optional<std::uint64_t> before;
+  if (const std::optional<BatchPart>& part = random.part(); part && shape.size() > 0) {
+    const Index width = shape.rank() > 1 ? shape[-1] : 1, rows = shape.size() / width;
+    if (rows == part->rows)
+      before = calls(part->first_row * width);
+    else if (rows == part->sequences)
+      before = calls(part->first_sequence * width);
+  }
+  return random.take_for_operation(calls(shape.size()), before);
 }
 
-// Returns a dropout of `size` elements, with its draws; its rule is inactive without a generator or with p = 0. Throws
-// Error for a p outside [0, 1), before or after rounding.
-inline kernel::ElementDropout drawn_dropout(const char* op, double p, Index size, Random* random) {
+// Returns a dropout of a tensor's elements, with its draws; its rule is inactive without a generator or with p = 0.
+// Throws Error for a p outside [0, 1), before or after rounding.
+inline kernel::ElementDropout drawn_dropout(const char* op, double p, const Shape& shape, Random* random) {
   kernel::ElementDropout dropout{kernel::DropoutRule(op, p), {}};
   if (random && dropout.rule.is_active())
-    require_replayable(dropout.draws = take_draws(size, *random));
+    require_replayable(dropout.draws = take_draws(shape, *random));
   else
     dropout.rule = {};
   return dropout;
@@ -89,7 +99,7 @@ Tensor<T> apply(const kernel::ElementDropout& dropout, const Tensor<T>& x) {
 /// @throws Error for a p outside [0, 1), before or after rounding.
 template <Floating T>
 Tensor<T> dropout(const Tensor<T>& x, double p, Random* random) {
-  const kernel::ElementDropout dropout = detail::drawn_dropout("dropout", p, x.size(), random);
+  const kernel::ElementDropout dropout = detail::drawn_dropout("dropout", p, x.shape(), random);
   if (!dropout.rule.is_active()) return x;
   const auto apply = [dropout](const Tensor<T>& from) { return detail::apply(dropout, from); };
   return record("dropout", apply(x), inputs(x), apply);  // the backward applies the same dropout to dy

@@ -156,7 +156,7 @@ Tensor<T> layer_norm(const Tensor<T>& x,      // [..., D]
                      const Tensor<T>& beta,   // [D]
                      double eps = 1e-5, double p = 0, Random* random = nullptr) {
   detail::require_layer_norm("layer_norm", x, gamma, beta, eps);
-  const kernel::ElementDropout result = detail::drawn_dropout("layer_norm", p, x.size(), random);
+  const kernel::ElementDropout result = detail::drawn_dropout("layer_norm", p, x.shape(), random);
   Tensor<T> y = empty_like(x);
   Tensor<Acc<T>> mean({x.shape().product(0, x.rank() - 1)}, x.device()), rstd = empty_like(mean);
   dispatch(x, [&](auto device) {

@@ -87,8 +87,8 @@ ResidualNorm<T> residual_norm(const char* op, const Tensor<T>& x, const Tensor<T
   require_same_device(op, {"x", x}, {"branch", branch});
   require<ShapeError>(x.shape() == branch.shape(), op, ": x ", x.shape(), " and branch ", branch.shape(),
                       " must have the same shape");
-  const kernel::ElementDropout dropout = drawn_dropout(op, p, x.size(), random),
-                               result = drawn_dropout(op, result_p, x.size(), random);
+  const kernel::ElementDropout dropout = drawn_dropout(op, p, x.shape(), random),
+                               result = drawn_dropout(op, result_p, x.shape(), random);
   Tensor<T> sum = empty_like(x), y = empty_like(x);
   Tensor<Acc<T>> mean({x.shape().product(0, x.rank() - 1)}, x.device()), rstd = empty_like(mean);
   dispatch(x, [&](auto device) {

@@ -39,6 +39,7 @@ struct AttentionCall {
   Tensor<T> bias;
   kernel::DropoutRule dropout = {};
   kernel::Draws draws = {};
+  Index calls_per_query = 0, calls_per_head = 0;  // of the generator
   Tensor<int> kept;  // on the GPU, if the forward stores dropout's decisions: memory for them
   bool tf32 = false;
 
@@ -74,14 +75,19 @@ struct AttentionCall {
   }
 
   // Activates dropout if `random` is given and p is not 0. The draws depend on the lengths of the longest sequences,
-  // rounded up, and not on padding. Throws Error.
+  // rounded up, and not on padding; for a part of a batch, on those of the whole batch. Throws Error.
   void draw(const char* op, double p, Random* random) {
     const kernel::DropoutRule rule(op, p);
     if (!random || !rule.is_active()) return;
     dropout = rule;
-    draws = random->take_for_operation(
-        static_cast<std::uint64_t>(queries.count() * heads * kernel::drawn_rows(queries.longest()) *
-                                   kernel::calls_per_score_row(kernel::drawn_rows(keys.longest()))));
+    const std::optional<BatchPart>& part = random->part();
+    const bool has_place = part && part->sequences == queries.count();
+    const Index least = has_place ? part->longest : 0;
+    calls_per_query = kernel::calls_per_score_row(kernel::drawn_rows(std::max(least, keys.longest())));
+    calls_per_head = kernel::drawn_rows(std::max(least, queries.longest())) * calls_per_query;
+    const auto calls = [&](Index sequences) { return static_cast<std::uint64_t>(sequences * heads * calls_per_head); };
+    draws = random->take_for_operation(calls(queries.count()),
+                                       has_place ? std::optional(calls(part->first_sequence)) : std::nullopt);
     require_replayable(draws);
   }
 
@@ -131,7 +137,9 @@ struct AttentionCall {
             dropout,
             draws,
             tf32,
-            kept ? reinterpret_cast<std::uint16_t*>(const_cast<int*>(kept.device_data())) : nullptr};
+            kept ? reinterpret_cast<std::uint16_t*>(const_cast<int*>(kept.device_data())) : nullptr,
+            calls_per_query,
+            calls_per_head};
   }
 };
 
