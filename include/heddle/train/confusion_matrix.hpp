@@ -23,11 +23,11 @@ class ConfusionMatrix {
       : classes_(require_classes(classes)),
         counts_(static_cast<std::size_t>(classes) * static_cast<std::size_t>(classes)) {}
 
-  /// Counts one row. @throws IndexError if one of the two is not a class.
-  void add(int label, int predicted) {
+  /// Counts one row, or several. @throws IndexError if one of the two is not a class.
+  void add(int label, int predicted, Index rows = 1) {
     check(label);
     check(predicted);
-    ++counts_[offset_of(label, predicted)];
+    counts_[offset_of(label, predicted)] += rows;
   }
 
   /// Returns the number of classes.
