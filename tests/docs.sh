@@ -18,7 +18,7 @@ mkdir -p "$folder"/{programs,pages,cuda}
 
 {
   echo '#include <heddle/heddle.hpp>'
-  (cd include && find heddle/{io,text,data,train,models,view} -name '*.hpp' -printf '#include <%p>\n' | sort)
+  (cd include && find heddle/{io,text,data,train,models,view,distributed} -name '*.hpp' ! -name mpi.hpp -printf '#include <%p>\n' | sort)
 } >"$folder/all.hpp"
 {
   echo 'using namespace heddle;'

@@ -36,6 +36,19 @@ inline MaskedBatch filled(const MaskedBatch& batch, Index most) {
   return {texts.ids, texts.sequences, data::filled(batch.rows, 0), data::filled(batch.labels, data::ignored_label)};
 }
 
+// Returns a part of a batch, as data::part(). The rows are ascending.
+inline MaskedBatch part(const MaskedBatch& batch, const BatchPart& place) {
+  std::vector<int> rows;
+  Index before = 0;
+  for (const int row : batch.rows.host()) {
+    if (row >= place.first_row + place.rows) break;
+    row < place.first_row ? void(++before) : rows.push_back(row - static_cast<int>(place.first_row));
+  }
+  const auto count = static_cast<Index>(rows.size());
+  return {batch.ids.leading(place.first_row, place.first_row + place.rows), data::part(batch.sequences, place),
+          Tensor<int>({count}, rows), batch.labels.leading(before, before + count)};
+}
+
 struct Pretrainer {
   models::BertMaskedLm<> model;
   MaskTokens tokens;

@@ -10,6 +10,7 @@
 #include <heddle/train/run_checkpoints.hpp>
 
 #include "flags.hpp"
+#include "processes.hpp"
 #include "program.hpp"
 
 namespace heddle::examples {
@@ -75,26 +76,43 @@ inline Index count_correct(const Tensor<Index>& predicted, const Tensor<int>& la
                             std::equal_to<Index>());
 }
 
-// Returns the scores on a data set.
+// Returns the scores on a data set. Each of several processes evaluates some of the batches, and all get the scores.
 template <class A, class Model>
 train::Scores evaluate(const Model& model, const data::LabelledSequences& rows, Index batch_size, int classes) {
   const NoGrad quiet;
-  train::Scores scores(classes);
   data::Batches batches(rows.count(), batch_size, data::Order::sequential);
   const Device device = device_of(model);
+  const distributed::Communicator& communicator = Processes::all().communicator();
+  train::ConfusionMatrix counted(classes);
+  std::vector<double> found;  // the loss and the labels of each batch; those of other processes are zeros here
   for (Index number = 0; number < batches.per_epoch(); ++number) {
+    if (number % communicator.size() != communicator.rank()) {
+      found.insert(found.end(), 2, 0.);
+      continue;
+    }
     Random masks(0, stream(Stream::valid_masks, number));
     const auto inputs = inputs_of(model, rows.batch(batches(0, number)), masks);
     const auto there = inputs.to(device);
     const Tensor<float> z = logits<A>(model, there);
-    scores.add_loss(cross_entropy(z, there.labels).item(), inputs.labels.size());
+    found.push_back(cross_entropy(z, there.labels).item());
+    found.push_back(static_cast<double>(inputs.labels.size()));
     const auto predicted = argmax(z, -1).host();
     const std::vector<int> labels = inputs.labels.host();
     for (std::size_t b = 0; b < labels.size(); ++b) {
       const auto best = static_cast<int>(predicted[b]);
-      makes_labels<Model> ? scores.confusion.add(1, best == labels[b]) : scores.confusion.add(labels[b], best);
+      makes_labels<Model> ? counted.add(1, best == labels[b]) : counted.add(labels[b], best);
     }
   }
+  for (const Index count : counted.counts()) found.push_back(static_cast<double>(count));
+  communicator.all_reduce(std::span(found));
+
+  train::Scores scores(classes);
+  auto next = found.begin();
+  for (Index number = 0; number < batches.per_epoch(); ++number, next += 2)
+    scores.add_loss(next[0], static_cast<Index>(next[1]));
+  for (int label = 0; label < classes; ++label)
+    for (int predicted = 0; predicted < classes; ++predicted, ++next)
+      scores.confusion.add(label, predicted, static_cast<Index>(*next));
   return scores;
 }
 

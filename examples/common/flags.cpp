@@ -63,6 +63,17 @@ void add_flags(CLI::App& app, TrainerFlags& f) {
   count("--epochs", f.epochs, "Passes over the training data");
   count("--steps", f.steps, "Stop after this many optimizer steps in all");
   count("--batch-size", f.batch_size, "Rows in a batch");
+  app.add_option("--accumulate", f.accumulate, "Batches whose gradients are added for a step")
+      ->check(number<Index>("a whole number from 1 to 65536", [](Index n) { return n >= 1 && n <= 65536; }))
+      ->capture_default_str();
+  app.add_option(
+         "--shards", f.shards,
+         "Parts of a batch whose gradients are summed alone; runs with as many have the same bits on any number "
+         "of processes (default: that of the processes, rounded up to a power of two)")
+      ->check(number<Index>("a power of two from 1 to 1024",
+                            [](Index n) { return n >= 1 && n <= 1024 && (n & (n - 1)) == 0; }));
+  choice("--reduction", f.reduction, {"exact", "fast"},
+         "Sums over processes: in one fixed order, or in the order that MPI chooses");
   app.add_option("--lr", f.lr, "Learning rate")->check(rate)->capture_default_str();
   choice("--optimizer", f.optimizer, {"adam", "adamw", "sgd"}, "Optimizer");
   app.add_option("--momentum", f.momentum, "Momentum of sgd")->check(rate);

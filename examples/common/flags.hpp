@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <set>
 #include <string>
@@ -35,17 +36,24 @@ struct TrainerFlags {
   Index epochs = 4, steps = 0, batch_size = 32, train_rows = 0, valid_rows = 0;  // 0: no limit
   Index checkpoint_every = 0;                                                    // steps; 0: only after epochs
   Index warmup = 0, gamma_every = 1;                                             // steps
+  Index shards = 0;      // parts of a batch, of which a process has one or more; 0: for each process one
+  Index accumulate = 1;  // batches of a step
   double lr = 1e-3, momentum = 0, dropout = 0.1, gamma = 0.1;
   double clip = 0;                     // the largest norm of the gradients; 0: no limit
   std::optional<double> weight_decay;  // the optimizer's own if absent
   std::string optimizer = "adam", schedule = "constant", order = "shuffled";
-  std::string device = "cpu", precision = "fp32", graph = "auto", progress = "auto";
+  std::string device = "cpu", precision = "fp32", graph = "auto", progress = "auto", reduction = "exact";
   std::uint64_t seed = 1;
   int threads = 0;  // 0: all
   ModelSizes sizes;
 
   // Returns the device of model and batches.
   Device target_device() const { return device == "cuda" ? Device::cuda : Device::cpu; }
+  // Returns the number of rows of a step.
+  Index step_rows() const {
+    const Index most = std::numeric_limits<Index>::max();
+    return batch_size <= most / accumulate ? batch_size * accumulate : most;
+  }
   bool is_given(const std::string& flag) const { return given.count(flag) > 0; }
 };
 

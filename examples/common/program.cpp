@@ -9,6 +9,7 @@
 #include <heddle/io/write_atomically.hpp>
 #include <utility>
 
+#include "processes.hpp"
 #include "processor.hpp"
 #include "signals.hpp"
 
@@ -20,10 +21,69 @@ std::string& name_of_program() {
   return name;
 }
 
-int report(ExitCode code, const std::string& text) {
+// How a program ended, and what it says about it.
+struct Ending {
+  ExitCode code = done;
+  std::string text = {};  // empty: nothing
+  bool is_error = true;   // otherwise a note
+  bool by_first = false;  // the first process failed; it has the code and the text
+};
+
+Ending outcome_of(const std::function<void()>& work) {
+  try {
+    work();
+    flush_output();
+    return {};
+  } catch (const OutputClosed&) {
+    return {};
+  } catch (const FirstFailed&) {
+    return {.code = failed, .by_first = true};
+  } catch (const Stopped& stop) {
+    return {stopped, stop.what(), false};
+  } catch (const train::RunFailed& error) {
+    return {failed, error.what()};
+  } catch (const WriteError& error) {
+    return {failed, error.what()};
+  } catch (const OutOfMemory& error) {
+    return {failed, error.what()};
+  } catch (const CudaError& error) {
+    return {failed, error.what()};
+  } catch (const distributed::CommunicationError& error) {
+    return {failed, error.what()};
+  } catch (const Error& error) {
+    return {bad_input, error.what()};
+  } catch (const std::bad_alloc&) {
+    return {failed, "out of memory"};
+  } catch (const std::exception& error) {
+    return {failed, error.what()};
+  }
+}
+
+void print(const Ending& ending, const std::string& prefix = "") {
   std::fflush(stdout);
-  std::fprintf(stderr, "%s: error: %s\n", program_name().c_str(), one_line(text).c_str());
-  return code;
+  if (ending.text.empty()) return;
+  std::fprintf(stderr, "%s: %s: %s%s\n", program_name().c_str(), ending.is_error ? "error" : "note", prefix.c_str(),
+               one_line(ending.text).c_str());
+}
+
+// Ends one of several processes. Usually all end for the same reason, which the first one prints. If the others go on
+// although this one has failed, they are ended.
+int end_together(const Ending& ending) {
+  constexpr double seconds = 5;  // so long, others may take to come to the same end
+  const int rank = Processes::all().communicator().rank();
+  if (rank == 0) print(ending);
+  const std::optional<std::vector<int>> codes =
+      exit_codes(ending.code, ending.code == done || ending.code == stopped ? -1 : seconds);
+  const bool is_reported = rank == 0 || ending.by_first || (codes && codes->front() != done);
+  if (!is_reported) print(ending, "process " + std::to_string(rank) + ": ");
+  if (!codes) end_all(ending.code);
+  disconnect();
+  return ending.by_first ? codes->front() : ending.code;
+}
+
+// Returns how a program ends that is not made for several processes but was started as some.
+Ending refuse_processes(int size) {
+  return {bad_input, "this program runs as one process, but was started as " + std::to_string(size)};
 }
 
 }  // namespace
@@ -48,6 +108,7 @@ std::string shortened(const std::vector<std::string>& names) {
 }
 
 void note(const std::string& text) {
+  if (!Processes::all().is_first()) return;
   std::fprintf(stderr, "%s: note: %s\n", program_name().c_str(), one_line(text).c_str());
 }
 
@@ -76,36 +137,18 @@ void flush_output(int cause) {
                          cause ? ": " + std::generic_category().message(cause) : std::string());
 }
 
-int run_program(const std::string& name, const std::function<void()>& work) {
+int run_program(const std::string& name, const std::function<void()>& work, Launch launch) {
   name_of_program() = name;
   if (!processor_checked()) return failed;
   open_standard_streams();
   // While these signals are ignored, a failing write returns an error instead, which is handled.
   for (const int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);
-  try {
-    work();
-    flush_output();
-    return done;
-  } catch (const OutputClosed&) {
-    return done;
-  } catch (const Stopped& stop) {
-    note(stop.what());
-    return stopped;
-  } catch (const train::RunFailed& error) {
-    return report(failed, error.what());
-  } catch (const WriteError& error) {
-    return report(failed, error.what());
-  } catch (const OutOfMemory& error) {
-    return report(failed, error.what());
-  } catch (const CudaError& error) {
-    return report(failed, error.what());
-  } catch (const Error& error) {
-    return report(bad_input, error.what());
-  } catch (const std::bad_alloc&) {
-    return report(failed, "out of memory");
-  } catch (const std::exception& error) {
-    return report(failed, error.what());
-  }
+  const distributed::Launched launched = distributed::launched();
+  const Ending ending =
+      launched.size > 1 && launch == Launch::alone ? refuse_processes(launched.size) : outcome_of(work);
+  if (Processes::all().size() > 1) return end_together(ending);
+  if (launched.rank == 0) print(ending);
+  return ending.code;
 }
 
 }  // namespace heddle::examples

@@ -15,12 +15,16 @@ struct OutputClosed {};
 // written. `cause` is the errno of an earlier write that failed.
 void flush_output(int cause = 0);
 
-// Runs `work` and converts an exception into one line on standard error and an exit code: 1 for train::RunFailed,
-// WriteError, CudaError, OutOfMemory, std::bad_alloc and unexpected exceptions; 2 for other errors of heddle, which are
-// caused by the input; 3 for Stopped (signals.hpp).
-int run_program(const std::string& name, const std::function<void()>& work);
+// Whether mpirun may start a program several times.
+enum class Launch { alone, together };
 
-// Prints one line on standard error, such as `sst2: note: …`.
+// Runs `work` and converts an exception into one line on standard error and an exit code: 1 for train::RunFailed,
+// WriteError, CudaError, OutOfMemory, CommunicationError, std::bad_alloc and unexpected exceptions; 2 for other errors
+// of heddle, which are caused by the input; 3 for Stopped (signals.hpp). Of several processes that fail for the same
+// reason, one prints it; if one fails alone, it ends the others.
+int run_program(const std::string& name, const std::function<void()>& work, Launch launch = Launch::alone);
+
+// Prints one line on standard error, such as `sst2: note: …`. Only the first of several processes prints it.
 void note(const std::string& text);
 // Returns the first twelve names of a list for a message, separated by commas.
 std::string shortened(const std::vector<std::string>& names);

@@ -15,6 +15,15 @@ std::string text_of(T value) {
   return std::to_string(value);
 }
 
+// Returns how a step computes its gradients: the batch size, and what else decides the order of the additions.
+std::string batch_text(const TrainerFlags& f) {
+  std::string text = text_of(f.batch_size);
+  if (f.accumulate > 1) text += " --accumulate " + text_of(f.accumulate);
+  if (f.shards > 1) text += " --shards " + text_of(f.shards);
+  if (f.reduction != "exact") text += " --reduction " + f.reduction;
+  return text;
+}
+
 }  // namespace
 
 std::string real_path(const std::string& path) {
@@ -26,7 +35,7 @@ std::string real_path(const std::string& path) {
 
 train::RunSettings run_settings(const TrainerFlags& f, const ModelSizes& s) {
   train::RunSettings settings{{"--uncased", text_of(f.uncased)},
-                              {"--batch-size", text_of(f.batch_size)},
+                              {"--batch-size", batch_text(f)},
                               {"--train-rows", text_of(f.train_rows)},
                               {"--valid-rows", text_of(f.valid_rows)},
                               {"--lr", text_of(f.lr)},

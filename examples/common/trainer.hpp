@@ -242,8 +242,11 @@ void run(const TrainerFlags& flags, typename System::Flags& own) {
   System system(setup, own);
   const SavedConfig config = config_of(system, setup, own.saved);
   if (!flags.metrics.empty()) require_own_metrics(flags);
-  std::optional<OutFolder> out;
-  if (!flags.out.empty() && !flags.evaluate) out.emplace(flags.out, System::name, flags.resume);
+  const Processes& processes = Processes::all();
+  std::optional<OutFolder> out;  // only the first process has it
+  processes.on_first([&] {
+    if (!flags.out.empty() && !flags.evaluate) out.emplace(flags.out, System::name, flags.resume);
+  });
   TextSplits texts = system.read_splits();
   Model model = make_model(system, flags);
   if (flags.evaluate) load_trained(model, setup);
@@ -254,12 +257,13 @@ void run(const TrainerFlags& flags, typename System::Flags& own) {
   require<FileError>(splits.valid.count() > 0, io::printable(setup.data), ": has no rows left to validate on");
   TrainingOptions<Model> options;
   if constexpr (requires { System::drop_last; }) options.drop_last = System::drop_last;
-  if (!flags.evaluate && !options.drop_last && flags.batch_size > splits.train.count())
-    note("--batch-size " + std::to_string(flags.batch_size) + " is more than the " +
+  if (!flags.evaluate && !options.drop_last && flags.step_rows() > splits.train.count())
+    note("--batch-size " + std::to_string(flags.batch_size) +
+         (flags.accumulate > 1 ? " with --accumulate " + std::to_string(flags.accumulate) : "") + " is more than the " +
          std::to_string(splits.train.count()) + " rows to train on, which make one batch");
   if (flags.evaluate) {
     print_start(splits, texts, config, model);
-    train::MetricsFile metrics(flags.metrics);
+    train::MetricsFile metrics(processes.is_first() ? flags.metrics : "");
     report<A>(model, splits, flags, metrics);
     return;
   }
@@ -274,7 +278,7 @@ void run(const TrainerFlags& flags, typename System::Flags& own) {
       system.template at_end<A>(splits, scores, out ? &*out : nullptr);
     };
   Training<A, Model> training(model, splits, flags, config.sizes, out ? &*out : nullptr, std::move(options));
-  train::MetricsFile metrics(flags.metrics);
+  train::MetricsFile metrics(processes.is_first() ? flags.metrics : "");
   const auto describe = [&] {
     std::map<std::string, std::string> files;
     if constexpr (requires { system.files(); }) files = system.files();
@@ -286,13 +290,14 @@ void run(const TrainerFlags& flags, typename System::Flags& own) {
   if (start == Start::finished) return;
   if (start == Start::from_beginning) {
     if (!flags.init.empty()) load_weights(model, flags.init);
-    metrics.begin(flags.resume && out->began_with(flags.metrics));
+    processes.on_first([&] { metrics.begin(flags.resume && out->began_with(flags.metrics)); });
   }
-  if (out) {
+  processes.on_first([&] {
+    if (!out) return;
     describe();
     out->begin_with(flags.metrics);
     if (flags.plot) plot_lengths(*out, splits.train);
-  }
+  });
   print_start(splits, texts, config, model);
   training.run(metrics);
 }
@@ -300,14 +305,21 @@ void run(const TrainerFlags& flags, typename System::Flags& own) {
 // Runs a trainer's main().
 template <class System>
 int trainer(int argc, char** argv) {
-  return run_program(System::name, [&] {
+  const auto work = [&] {
+    Processes& processes = Processes::all();
+    processes.start();
     typename System::Flags own;
-    const ParsedFlags parsed =
+    ParsedFlags parsed =
         parse_flags(argc, argv, System::description, System::defaults(), [&](CLI::App& app) { own.add(app); });
     if (parsed.exit) return;
-    const TrainerFlags& flags = parsed.flags;
+    TrainerFlags& flags = parsed.flags;
+    const Index enough = heddle::detail::power_of_two(processes.size());
+    if (flags.shards == 0) flags.shards = enough;
+    require(flags.shards >= enough, "--shards ", flags.shards, " is less than the ", processes.size(), " processes");
+    if (flags.threads == 0) processes.share_processors();
     const bool bf16_rows = flags.precision == "bf16";
     if (!flags.predict.empty()) {
+      if (!processes.is_first()) return;
       if constexpr (makes_labels<typename System::Model>)
         fail("--predict needs a classifier");
       else
@@ -315,7 +327,8 @@ int trainer(int argc, char** argv) {
     } else {
       bf16_rows ? run<bf16, System>(flags, own) : run<float, System>(flags, own);
     }
-  });
+  };
+  return run_program(System::name, work, Launch::together);
 }
 
 }  // namespace heddle::examples

@@ -4,12 +4,14 @@
 //   auto inputs_of(const data::Batch&, Random&) const       the inputs, with labels [M] (see evaluate.hpp)
 //   template <class A> Tensor<A> forward(const Inputs&, Random*) const                              logits [M, C]
 //   Inputs filled(const Inputs&, Index most)                as data::filled(), found by the type of the inputs
+//   Inputs part(const Inputs&, const BatchPart&)            as data::part(), found likewise
 #pragma once
 #include <exception>
 #include <functional>
 #include <variant>
 
 #include <heddle/autograd/cuda_graph.hpp>
+#include <heddle/distributed/gradients.hpp>
 #include <heddle/train/charts.hpp>
 #include <heddle/train/progress.hpp>
 #include <heddle/train/run_checkpoints.hpp>
@@ -17,6 +19,7 @@
 
 #include "evaluate.hpp"
 #include "out_folder.hpp"
+#include "processes.hpp"
 #include "run_settings.hpp"
 #include "signals.hpp"
 
@@ -84,46 +87,41 @@ class Training {
         out_(out),
         options_(std::move(options)),
         optimizer_(model, flags),
-        batches_(splits.train.count(), flags.batch_size,
+        batches_(splits.train.count(), flags.step_rows(),
                  flags.order == "shuffled" ? data::Order::shuffled : data::Order::sequential, flags.seed,
                  stream(Stream::order)),
         per_epoch_(
-            require_batches(options_.drop_last ? splits.train.count() / flags.batch_size : batches_.per_epoch())),
+            require_batches(options_.drop_last ? splits.train.count() / flags.step_rows() : batches_.per_epoch())),
         schedule_(make_schedule(flags, total_steps())),
-        progress_(flags.progress) {
-    if (!out) return;
+        progress_(processes_.is_first() ? flags.progress : "none") {
+    if (!out && processes_.size() == 1) return;
     train::RunSettings settings = run_settings(flags, sizes);
     settings.insert(options_.settings.begin(), options_.settings.end());
     settings["--data"] = "crc64 " + fingerprint(splits.train) + fingerprint(splits.valid) + fingerprint(splits.test);
-    checkpoints_.emplace(out->path(), model, optimizer_.state(), std::move(settings), note);
+    require_same_on_all(settings);
+    if (out) checkpoints_.emplace(out->path(), model, optimizer_.state(), std::move(settings), note);
   }
 
   // Resumes the run in the folder, and its metrics. Calls check() before anything is changed. Throws FileError for
-  // metrics that are not the run's.
+  // metrics that are not the run's. The first process reads the checkpoint for all.
   template <class Check>
   Start resume(train::MetricsFile& metrics, Check check) {
-    const auto found = checkpoints_->find();
-    if (!found) {
-      note("there is no checkpoint to resume from; the run starts from the beginning");
-      return Start::from_beginning;
-    }
-    state_ = *found;
-    const bool trained = state_.epoch >= flags_.epochs || enough_steps();
-    if (trained && checkpoints_->finished(state_)) {
-      note("the run in " + flags_.out + " is finished: " + std::to_string(state_.step) + " steps");
-      return Start::finished;
-    }
-    check();
-    const std::string missing = metrics.resume(state_.metrics_position, state_.metrics == real_path(flags_.metrics));
-    if (!missing.empty()) note(missing);
-    checkpoints_->restore(state_);
-    note("resuming after step " + std::to_string(state_.step));
-    return Start::resumed;
+    Start start{};
+    processes_.on_first([&] { start = resume_here(metrics, check); });
+    const distributed::Communicator& communicator = processes_.communicator();
+    communicator.broadcast(std::span(&start, 1));
+    if (start != Start::resumed || communicator.size() == 1) return start;
+    train::RunSettings none;
+    const std::string text = communicator.broadcast(to_json(state_, {}).dump());
+    if (!processes_.is_first()) state_ = train::read_state(nlohmann::json::parse(text), none, "the first process");
+    distributed::broadcast(optimizer_.state(), communicator);
+    return start;
   }
 
   // Trains up to the last epoch or step, and returns the final scores. Throws RunFailed, and Stopped after a signal.
   FinalScores run(train::MetricsFile& metrics) {
     metrics_ = &metrics;
+    distributed::broadcast(model_, processes_.communicator());
     if (out_) {
       events_.emplace(out_->path(), state_.events, state_.step + 1);
       for (const std::string& sentence : events_->notes()) note(sentence);
@@ -144,10 +142,43 @@ class Training {
   static constexpr Index report_every = 10;       // steps between two reports to TensorBoard
   static constexpr Index after_step_every = 100;  // steps between two calls of TrainingOptions::after_step
 
+  // Resumes the run in this process.
+  template <class Check>
+  Start resume_here(train::MetricsFile& metrics, Check check) {
+    const auto found = checkpoints_->find();
+    if (!found) {
+      note("there is no checkpoint to resume from; the run starts from the beginning");
+      return Start::from_beginning;
+    }
+    state_ = *found;
+    const bool trained = state_.epoch >= flags_.epochs || enough_steps();
+    if (trained && checkpoints_->finished(state_)) {
+      note("the run in " + flags_.out + " is finished: " + std::to_string(state_.step) + " steps");
+      return Start::finished;
+    }
+    check();
+    const std::string missing = metrics.resume(state_.metrics_position, state_.metrics == real_path(flags_.metrics));
+    if (!missing.empty()) note(missing);
+    checkpoints_->restore(state_);
+    note("resuming after step " + std::to_string(state_.step));
+    return Start::resumed;
+  }
+
   Index require_batches(Index batches) const {
-    require(batches > 0, "--batch-size ", flags_.batch_size, " is more than the ", splits_.train.count(),
-            " rows to train on, and the last, smaller batch is dropped");
+    require(batches > 0, "--batch-size ", flags_.batch_size,
+            flags_.accumulate > 1 ? " with --accumulate " + std::to_string(flags_.accumulate) : "",
+            " is more than the ", splits_.train.count(), " rows to train on, and the last, smaller batch is dropped");
     return batches;
+  }
+  // Throws Error if processes were started with other flags, or read other data.
+  void require_same_on_all(const train::RunSettings& settings) const {
+    io::Crc64 crc;
+    for (const auto& [name, value] : settings)
+      for (const std::string* text : {&name, &value})
+        crc.add(std::as_bytes(std::span(text->c_str(), text->size() + 1)));
+    const std::vector<std::uint64_t> all = processes_.communicator().all_gather(std::vector{crc.value()});
+    const auto other = std::find_if(all.begin(), all.end(), [&](std::uint64_t sum) { return sum != all[0]; });
+    require(other == all.end(), "process ", other - all.begin(), " has other flags or other data than process 0");
   }
   Index total_steps() const {
     const Index most = std::numeric_limits<Index>::max();
@@ -165,24 +196,37 @@ class Training {
     Tensor<float> loss;
     Tensor<Index> predicted;
   };
-  // A step whose results are on their way to the host.
-  struct Enqueued {
+  // A step that was made.
+  struct Made {
     Index step, batch;  // after it
-    HostCopy<float> loss;
-    HostCopy<Index> predicted;
-    HostCopy<int> labels;
     double lr;
     Index tokens;
   };
+  // A step whose results are on their way to the host.
+  struct Enqueued {
+    Made made;
+    HostCopy<float> loss;
+    HostCopy<Index> predicted;
+    HostCopy<int> labels;
+  };
 
-  // Trains on a batch. On the GPU the results are read while the next step runs, so that neither the host nor the GPU
-  // waits for the other.
+  // Trains on a batch.
   void step() {
-    if (!enqueued_) since_results_ = {};
     const data::Batch batch = splits_.train.batch(batches_(state_.epoch, state_.batch));
     Random random = dropout_generator(flags_.seed, state_.step);
     Random masks(flags_.seed, stream(Stream::masks, state_.step));
     const auto inputs = inputs_of(model_, batch, masks);
+    if (parts_ > 1)
+      step_in_parts(inputs, batch.tokens(), random);
+    else
+      step_at_once(inputs, batch.tokens(), random);
+  }
+
+  // Trains on a batch as a whole. On the GPU the results are read while the next step runs, so that neither the host
+  // nor the GPU waits for the other.
+  template <class Inputs>
+  void step_at_once(const Inputs& inputs, Index tokens, Random& random) {
+    if (!enqueued_) since_results_ = {};
     const bool on_cpu = flags_.target_device() == Device::cpu;
     const auto compute = [&](const auto& there, Random& dropout) {
       const Tensor<float> z = logits<A>(model_, there, &dropout), loss = cross_entropy(z, there.labels);
@@ -192,8 +236,7 @@ class Training {
     };
     const auto [loss, predicted] =
         graph_.run(compute, replays_ ? filled(inputs, longest_) : inputs.to(flags_.target_device()), random);
-    optim::StepOptions settings{.factor = schedule_(state_.step)};
-    if (flags_.clip > 0) settings.max_norm = flags_.clip;
+    const optim::StepOptions settings = step_options();
     try {
       optimizer_.step(settings);
     } catch (const Error&) {  // of a GPU, if HEDDLE_SYNC=1
@@ -203,18 +246,94 @@ class Training {
     }
     ++state_.step;
     ++state_.batch;
-    Enqueued now{state_.step,
-                 state_.batch,
+    Enqueued now{{state_.step, state_.batch, flags_.lr * settings.factor, tokens},
                  HostCopy(loss),
                  HostCopy(predicted),
-                 HostCopy(inputs.labels),
-                 flags_.lr * settings.factor,
-                 batch.tokens()};
+                 HostCopy(inputs.labels)};
     if (const std::optional<Enqueued> before = std::exchange(enqueued_, std::move(now))) report_step(*before);
-    const bool reports = options_.after_step && events_ && state_.step % after_step_every == 0;
+    const bool reports = calls_after_step();
     if (on_cpu || reports) read_results();
     if (reports) options_.after_step(model_, state_.step, *events_);
   }
+
+  // The results of a part of a batch.
+  struct OfPart {
+    double loss = 0, correct = 0, rows = 0;  // the loss is the sum over the rows
+  };
+
+  // Trains on a batch in parts, whose gradients are summed one by one; other processes have other parts. A part's
+  // gradients are those of its share of the batch's mean loss, with the dropout that its rows have in the whole batch.
+  template <class Inputs>
+  void step_in_parts(const Inputs& inputs, Index tokens, const Random& random) {
+    since_results_ = {};
+    const distributed::Communicator& communicator = processes_.communicator();
+    distributed::GradientSum gradients(
+        model_, communicator,
+        {.mean = false,
+         .reduction = flags_.reduction == "fast" ? distributed::Reduction::fast : distributed::Reduction::exact});
+    std::vector<OfPart> results(static_cast<std::size_t>(parts_));
+    const distributed::Parts shards = distributed::parts_of(communicator.rank(), communicator.size(), flags_.shards);
+    for (Index shard = shards.first; shard < shards.last; ++shard) {
+      for (Index part = shard * flags_.accumulate; part < (shard + 1) * flags_.accumulate; ++part) {
+        results[static_cast<std::size_t>(part)] =
+            backward_of_part(inputs, data::place_of_part(inputs.sequences, part, parts_), random);
+        gradients.add_part();
+      }
+      gradients.end_group();
+    }
+    const OfPart all = sum_over_processes(results);
+    const double loss = all.loss / all.rows;
+    require_finite(loss, state_.step + 1);
+    gradients.finish();
+    const optim::StepOptions settings = step_options();
+    optimizer_.step(settings);
+    ++state_.step;
+    ++state_.batch;
+    report_step({state_.step, state_.batch, flags_.lr * settings.factor, tokens}, loss, static_cast<Index>(all.correct),
+                static_cast<Index>(all.rows));
+    if (calls_after_step()) options_.after_step(model_, state_.step, *events_);
+  }
+
+  // Computes the gradients of a part.
+  template <class Inputs>
+  OfPart backward_of_part(const Inputs& inputs, const BatchPart& place, const Random& random) {
+    const auto here = part(inputs, place);
+    const Index rows = here.labels.size();
+    if (rows == 0) return {};
+    const auto there = here.to(flags_.target_device());
+    Random dropout = random.for_part(place);
+    const Tensor<float> z = logits<A>(model_, there, &dropout), loss = cross_entropy(z, there.labels);
+    const auto share = static_cast<float>(rows) / static_cast<float>(inputs.labels.size());
+    backward(loss, full<float>(Shape{}, share, flags_.target_device()));
+    const Index correct = count_correct(argmax(detach(z), -1).to(Device::cpu), here.labels);
+    return {loss.item() * static_cast<double>(rows), static_cast<double>(correct), static_cast<double>(rows)};
+  }
+
+  // Returns the sum of the results of all parts, added in the order of the parts. A process has those of its own parts.
+  // Also lets all processes know of a signal that one has received.
+  OfPart sum_over_processes(const std::vector<OfPart>& results) {
+    std::vector<double> numbers;
+    for (const OfPart& one : results) numbers.insert(numbers.end(), {one.loss, one.correct, one.rows});
+    const char* const signal = signals_.received();
+    numbers.push_back(signal ? 1 : 0);
+    processes_.communicator().all_reduce(std::span(numbers));  // parts of other processes are zeros here
+    if (numbers.back() > 0 && !signal_) signal_ = signal ? signal : "a signal to another process";
+    OfPart sum;
+    for (std::size_t i = 0; i + 1 < numbers.size(); i += 3) {
+      sum.loss += numbers[i];
+      sum.correct += numbers[i + 1];
+      sum.rows += numbers[i + 2];
+    }
+    return sum;
+  }
+
+  optim::StepOptions step_options() const {
+    optim::StepOptions settings{.factor = schedule_(state_.step)};
+    if (flags_.clip > 0) settings.max_norm = flags_.clip;
+    return settings;
+  }
+  // Returns whether TrainingOptions::after_step is called after this step.
+  bool calls_after_step() const { return options_.after_step && events_ && state_.step % after_step_every == 0; }
 
   static void require_finite(double loss, Index step) {
     require<train::RunFailed>(std::isfinite(loss), "the loss of step ", step,
@@ -230,17 +349,19 @@ class Training {
   void report_step(const Enqueued& done) {
     std::exception_ptr failure;
     const double loss = values(done.loss, failure).item();
-    require_finite(loss, done.step);
+    require_finite(loss, done.made.step);
     const Tensor<int> labels = values(done.labels, failure);
-    const Index correct = count_correct(values(done.predicted, failure), labels), rows = labels.size();
-    state_.epoch_sums.add(loss, correct, rows);
-    metrics_->step(done.step, loss, done.lr, done.tokens, since_results_.seconds());
-    since_results_ = {};
-    if (events_) write_events(done, loss, correct, rows);
-    progress_.step(state_.epoch, done.batch, per_epoch_, state_.epoch_sums.mean_loss());
+    report_step(done.made, loss, count_correct(values(done.predicted, failure), labels), labels.size());
     if (!failure) return;
-    if (enqueued_) require_finite(values(enqueued_->loss, failure).item(), enqueued_->step);
+    if (enqueued_) require_finite(values(enqueued_->loss, failure).item(), enqueued_->made.step);
     std::rethrow_exception(failure);
+  }
+  void report_step(const Made& made, double loss, Index correct, Index rows) {
+    state_.epoch_sums.add(loss, correct, rows);
+    metrics_->step(made.step, loss, made.lr, made.tokens, since_results_.seconds());
+    since_results_ = {};
+    if (events_) write_events(made, loss, correct, rows);
+    progress_.step(state_.epoch, made.batch, per_epoch_, state_.epoch_sums.mean_loss());
   }
   // Returns a copy's values. Stores the error of a step whose gradients are not finite in `failure`; others are thrown.
   template <class T>
@@ -257,13 +378,13 @@ class Training {
     }
   }
 
-  void write_events(const Enqueued& done, double loss, Index correct, Index rows) {
+  void write_events(const Made& made, double loss, Index correct, Index rows) {
     state_.interval_sums.add(loss, correct, rows);
     state_.curves["training"].add(loss);
-    if (done.step % report_every != 0) return;
-    events_->scalar("Loss/train", state_.interval_sums.mean_loss(), done.step);
-    events_->scalar("Accuracy/train", state_.interval_sums.accuracy(), done.step);
-    events_->scalar("Scheduler LR", done.lr, done.step);
+    if (made.step % report_every != 0) return;
+    events_->scalar("Loss/train", state_.interval_sums.mean_loss(), made.step);
+    events_->scalar("Accuracy/train", state_.interval_sums.accuracy(), made.step);
+    events_->scalar("Scheduler LR", made.lr, made.step);
     state_.interval_sums = {};
   }
 
@@ -323,24 +444,34 @@ class Training {
         train::line_chart({"Loss", "step", "mean loss", {series("training", 1), series("validation", per_epoch_)}}));
   }
 
+  // The first of several processes saves; the others wait, so that none ends before it has.
   void save() {
     read_results();
-    if (!checkpoints_) return;
-    state_.metrics = real_path(flags_.metrics);
-    state_.metrics_position = metrics_->sync();
-    state_.events = events_->sync();
-    checkpoints_->save(state_);
+    processes_.on_first([&] {
+      if (!checkpoints_) return;
+      state_.metrics = real_path(flags_.metrics);
+      state_.metrics_position = metrics_->sync();
+      state_.events = events_->sync();
+      checkpoints_->save(state_);
+    });
   }
 
+  // Several processes end for a signal that all know of.
   void stop_on_signal() {
-    const char* const signal = signals_.received();
+    const char* const signal = processes_.size() > 1 ? signal_ : signals_.received();
     if (!signal) return;
     progress_.clear();
     save();
     const std::string after = options_.is_part ? "" : " after step " + std::to_string(state_.step);
     throw Stopped("stopped by " + std::string(signal) + after +
-                  (flags_.out.empty() ? "; without --out nothing was saved"
-                                      : "; to continue: " + flags_.command + (flags_.resume ? "" : " --resume")));
+                  (flags_.out.empty()
+                       ? "; without --out nothing was saved"
+                       : "; to continue: " + flags_.command + shards() + (flags_.resume ? "" : " --resume")));
+  }
+
+  // Returns the flag without which another number of processes would not continue the run.
+  std::string shards() const {
+    return flags_.shards == 1 || flags_.is_given("--shards") ? "" : " --shards " + std::to_string(flags_.shards);
   }
 
   Model& model_;
@@ -353,14 +484,17 @@ class Training {
   const Index per_epoch_;
   const std::function<double(Index)> schedule_;
   const Tensor<float> unit_ = ones<float>(Shape{}, flags_.target_device());  // the gradient of each loss
+  const Index parts_ = flags_.shards * flags_.accumulate;                    // of a batch
   // Whether steps are replayed as CUDA graphs.
-  const bool replays_ = flags_.target_device() == Device::cuda && flags_.graph == "auto";
+  const bool replays_ = flags_.target_device() == Device::cuda && flags_.graph == "auto" && parts_ == 1;
   const Index longest_ = splits_.train.longest();
   cuda::Graph graph_{replays_ ? Device::cuda : Device::cpu};
   train::MetricsFile* metrics_ = nullptr;
   std::optional<train::EventWriter> events_;
+  const Processes& processes_ = Processes::all();
   train::Progress progress_;
   const StopSignals signals_;
+  const char* signal_ = nullptr;  // one that one of several processes has received
   std::optional<train::RunCheckpoints<Model>> checkpoints_;
   train::RunState state_;
   std::optional<Enqueued> enqueued_;

@@ -12,6 +12,8 @@ mkdir -p "$2"
 work=$(realpath "$2")
 eigen=$(grep -oh -- '-isystem [^ "]*eigen3*' "$build/compile_commands.json" | sort -u | head -n 1 | cut -d' ' -f2)
 rm -f "$work/failed"
+without_mpi=mpi.hpp
+! grep -q launch_mpi "$build/compile_commands.json" || without_mpi=
 
 # check CLAIM COMMAND...: runs and judges the command in the background, at most one command per processor at a time.
 # Each command has its own folder, $scratch.
@@ -84,6 +86,9 @@ check 'find_package finds a moved prefix, without warnings' \
   consumer find_package -DCMAKE_PREFIX_PATH="$work/a moved prefix" "${optimized[@]}"
 check 'find_package gives heddle::compiled, with the instruction set that it was built for' \
   consumer find_package -DCMAKE_PREFIX_PATH="$work/a moved prefix" -DLIBRARY=heddle::compiled
+if [ "$mode" != quick ] && [ -z "$without_mpi" ]; then
+  check 'find_package gives heddle::mpi' consumer find_package -DCMAKE_PREFIX_PATH="$work/a moved prefix" -DLIBRARY=heddle::mpi
+fi
 # FetchContent calls add_subdirectory.
 [ "$mode" != all ] || check 'add_subdirectory gives the target' consumer add_subdirectory -DHEDDLE_SOURCE="$source"
 if [ "$mode" != quick ]; then
@@ -120,7 +125,7 @@ mixed() {
 does_not_link() { ! mixed mixed "$@" 2>"$scratch/refusal" && grep -m 1 'undefined reference' "$scratch/refusal"; }
 # Compiles all public headers after macros of other libraries, and shows warnings of heddle's headers.
 after_macros() {
-  (cd "$source/include" && find heddle -name '*.hpp' | sort | sed 's/.*/#include <&>/') >"$scratch/all.cpp"
+  (cd "$source/include" && find heddle -name '*.hpp' ! -name "$without_mpi" | sort | sed 's/.*/#include <&>/') >"$scratch/all.cpp"
   compile -fsyntax-only -include "$here/sources/macros.hpp" -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror "$scratch/all.cpp"
 }
 check 'all public headers compile after macros of Qt, X11, curses and others, without warnings' after_macros
