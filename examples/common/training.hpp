@@ -267,24 +267,38 @@ class Training {
   void step_in_parts(const Inputs& inputs, Index tokens, const Random& random) {
     since_results_ = {};
     const distributed::Communicator& communicator = processes_.communicator();
-    distributed::GradientSum gradients(
-        model_, communicator,
-        {.mean = false,
-         .reduction = flags_.reduction == "fast" ? distributed::Reduction::fast : distributed::Reduction::exact});
+    if (!gradients_) {
+      using distributed::Reduction;
+      const auto reduction = flags_.reduction == "fast" ? Reduction::fast : Reduction::exact;
+      gradients_.emplace(model_, communicator, distributed::GradientOptions{.mean = false, .reduction = reduction});
+    }
     std::vector<OfPart> results(static_cast<std::size_t>(parts_));
     const distributed::Parts shards = distributed::parts_of(communicator.rank(), communicator.size(), flags_.shards);
-    for (Index shard = shards.first; shard < shards.last; ++shard) {
-      for (Index part = shard * flags_.accumulate; part < (shard + 1) * flags_.accumulate; ++part) {
+    for (Index part = shards.first * flags_.accumulate; part < shards.last * flags_.accumulate; ++part) {
+      const auto compute = [&] {
         results[static_cast<std::size_t>(part)] =
             backward_of_part(inputs, data::place_of_part(inputs.sequences, part, parts_), random);
-        gradients.add_part();
+      };
+      if (part + 1 == shards.last * flags_.accumulate) {
+        gradients_->add_last_part(compute);
+        break;
       }
-      gradients.end_group();
+      compute();
+      gradients_->add_part();
+      if ((part + 1) % flags_.accumulate == 0) gradients_->end_group();
+    }
+    std::exception_ptr failure;
+    try {
+      gradients_->finish();
+    } catch (const distributed::CommunicationError&) {
+      throw;
+    } catch (const Error&) {  // a gradient is not finite; perhaps the loss is not, either
+      failure = std::current_exception();
     }
     const OfPart all = sum_over_processes(results);
     const double loss = all.loss / all.rows;
     require_finite(loss, state_.step + 1);
-    gradients.finish();
+    if (failure) std::rethrow_exception(failure);
     const optim::StepOptions settings = step_options();
     optimizer_.step(settings);
     ++state_.step;
@@ -489,6 +503,7 @@ class Training {
   const bool replays_ = flags_.target_device() == Device::cuda && flags_.graph == "auto" && parts_ == 1;
   const Index longest_ = splits_.train.longest();
   cuda::Graph graph_{replays_ ? Device::cuda : Device::cpu};
+  std::optional<distributed::GradientSum> gradients_;  // of the parts of a step
   train::MetricsFile* metrics_ = nullptr;
   std::optional<train::EventWriter> events_;
   const Processes& processes_ = Processes::all();

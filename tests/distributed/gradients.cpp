@@ -196,6 +196,119 @@ TEST_CASE("all_reduce_gradients: a gradient that is not finite is named with its
   }
 }
 
+namespace {
+
+// A model whose gradients are large enough to travel while the backward runs.
+struct Large {
+  nn::Embedding<float> words;
+  nn::Linear<float> a, b, last;
+  Parameter<float> sometimes{full<float>({300}, 1.f)};
+  Parameter<double> scale{full<double>({1}, 1.)};
+
+  explicit Large(Random& random)
+      : words(40, 300, random), a(300, 600, random), b(600, 300, random), last(300, 1, random) {}
+  // Returns the loss of a part of a batch. In step 2 all words are used, and in steps 1 and 3 the
+  // parameter `sometimes` is.
+  Tensor<float> loss(Index part, Index step) const {
+    const Tensor<int> ids({3}, {static_cast<int>(part), static_cast<int>(part + step), 7});
+    Tensor<float> x = b(gelu(a(words(ids))));
+    x = b(gelu(a(x)));
+    if (step % 2 == 1) x = x * sometimes.value();
+    if (step == 2) x = x + heddle::mean(words.weight.value());
+    return heddle::mean(last(x)) * cast<float>(scale.value());
+  }
+  static void visit(auto& self, auto&& f) {
+    f("words", self.words);
+    f("a", self.a);
+    f("b", self.b);
+    f("last", self.last);
+    f("sometimes", self.sometimes);
+    f("scale", self.scale);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("GradientSum: gradients that travel while the backward runs have the same bits") {
+  constexpr Index parts = 8, steps = 4;
+  const auto trained = [&](int size, Index groups) {
+    std::vector<std::vector<double>> found(static_cast<std::size_t>(size));
+    on_processes(size, [&](const distributed::Communicator& c) {
+      Random random(1);
+      Large model(random);
+      optim::AdamW optimizer(model, {.lr = 1e-3});
+      distributed::GradientSum sum(model, c, {.mean = false});
+      const auto own = distributed::parts_of(c.rank(), c.size(), groups);
+      const Index of_group = parts / groups;
+      for (Index step = 0; step < steps; ++step) {
+        for (Index part = own.first * of_group; part < own.last * of_group; ++part) {
+          const auto compute = [&] {
+            if (part != 5) backward(model.loss(part, step));  // part 5 has no rows
+          };
+          if (part + 1 == own.last * of_group) {
+            sum.add_last_part(compute);
+          } else {
+            compute();
+            sum.add_part();
+            if ((part + 1) % of_group == 0) sum.end_group();
+          }
+        }
+        sum.finish();
+        std::vector<double>& all = found[static_cast<std::size_t>(c.rank())];
+        for (const double value : gradients_of(model)) all.push_back(value);
+        optimizer.step();
+      }
+    });
+    return found;
+  };
+  const std::vector<double> alone = trained(1, 8)[0];
+  for (const int size : {2, 3, 4, 8}) {
+    CAPTURE(size);
+    CHECK((trained(size, 8) == std::vector(static_cast<std::size_t>(size), alone)));
+  }
+  CHECK((trained(2, 2) == std::vector(2, alone)));
+}
+
+TEST_CASE("add_last_part: errors while gradients travel") {
+  std::vector<std::string> errors(2), others(2);
+  std::vector<int> trains(2, 0);
+  on_processes(2, [&](const distributed::Communicator& c) {
+    Random random(1);
+    Large model(random);
+    distributed::GradientSum sum(model, c);
+    const auto rank = static_cast<std::size_t>(c.rank());
+    const auto step = [&](float scale) {
+      sum.add_last_part([&] { backward(model.loss(c.rank(), 0), full<float>({1}, scale)); });
+      sum.finish();
+    };
+    step(1);
+    try {
+      step(c.rank() == 1 ? NAN : 1.f);
+    } catch (const Error& error) {
+      errors[rank] = error.what();
+    }
+    step(1);
+    step(1);
+    trains[rank] = model.a.weight.grad().has_data();
+    // Both processes fail at the same place.
+    try {
+      sum.add_last_part([&] {
+        backward(model.loss(0, 0));
+        backward(model.loss(1, 0));
+      });
+    } catch (const Error& error) {
+      others[rank] = error.what();
+    }
+  });
+  CHECK(errors == std::vector<std::string>(2,
+                                           "the gradient of parameter 'words.weight' is not finite on process 1; "
+                                           "nothing was updated, and all gradients were cleared"));
+  CHECK(trains == std::vector<int>(2, 1));
+  CHECK(others == std::vector<std::string>(2,
+                                           "add_last_part: the last part has a second backward; add the losses and "
+                                           "call backward once"));
+}
+
 TEST_CASE("broadcast: a model and its optimizer continue on all processes as on the first") {
   std::vector<std::vector<float>> weights(3);
   on_processes(3, [&](const distributed::Communicator& c) {

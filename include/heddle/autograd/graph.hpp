@@ -11,6 +11,19 @@
 
 namespace heddle::detail {
 
+// Follows the backward passes of a thread, to know when the gradient of a leaf is complete.
+class PassWatch {
+ public:
+  // A pass begins at the node `root`, and goes through the nodes from which it was computed.
+  virtual void begins(const NodeRef& root) = 0;
+  // Only nodes with an id up to this one may still contribute to a leaf.
+  virtual void reaches(std::uint64_t id) = 0;
+
+ protected:
+  ~PassWatch() = default;
+};
+inline thread_local PassWatch* pass_watch = nullptr;
+
 // One backward pass. It repeatedly takes the node with the highest id that has a gradient: the node's consumers have
 // higher ids, so its gradient is complete.
 class BackwardPass {
@@ -95,15 +108,19 @@ class BackwardPass {
         forward_stream_ = node.stream;
         cuda::order_streams(forward_stream_, cuda::stream());
       }
+    PassWatch* const watch = leaves_ ? pass_watch : nullptr;
+    if (watch) watch->begins(y.node());
     deliver(*y.node(), y.node(), dy);
     while (!pending_.empty()) {
       std::pop_heap(pending_.begin(), pending_.end(), older);
       const NodeRef node = std::move(pending_.back());
       pending_.pop_back();
+      if (watch) watch->reaches(node->id);
       if (Node* const target = stand_in(node.get())) node->copy_grad(*target);
       const Clear clear{*node};
       node->run(*this);
     }
+    if (watch) watch->reaches(0);
     finished_ = true;
   }
 
@@ -172,6 +189,7 @@ struct Recorded final : NodeOf<T> {
   Recorded(const char* name, Shape s, Backward&& f, const Tensor<In>&... x)
       : NodeOf<T>(name, s), inputs{x.node()...}, backward(std::move(f)) {}
   bool is_leaf() const override { return false; }
+  std::span<const NodeRef> input_nodes() const override { return inputs; }
 
   void run(BackwardPass& pass) override {
     if constexpr (returns_gradients())  // otherwise record() reports the error
@@ -217,6 +235,7 @@ struct RecordedList final : NodeOf<T> {
     for (const Tensor<T>& x : xs) inputs.push_back(x.node());
   }
   bool is_leaf() const override { return false; }
+  std::span<const NodeRef> input_nodes() const override { return inputs; }
 
   void run(BackwardPass& pass) override {
     const std::vector<Tensor<T>> grads = backward(std::as_const(this->grad), this->op);

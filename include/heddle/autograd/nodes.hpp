@@ -58,6 +58,7 @@ struct Leaf final : NodeOf<T> {
   // Creates the leaf of a variable of shape `s`.
   explicit Leaf(Shape s) : NodeOf<T>("leaf", s) {}
   bool is_leaf() const override { return true; }
+  std::span<const NodeRef> input_nodes() const override { return {}; }
   void run(BackwardPass&) override {}
   void clear() override {
     const CriticalSection section(mutex);

@@ -2,6 +2,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <utility>
 
 namespace heddle::detail {
@@ -13,6 +14,7 @@ enum class GradMode { recording, disabled, backward };
 inline thread_local GradMode grad_mode = GradMode::recording;
 
 class BackwardPass;
+class NodeRef;
 
 // One recorded operation, or a leaf: the node of a variable or parameter. Ids ascend in execution order: if nodes are
 // visited in descending order, each node's gradient is complete when the node is visited.
@@ -27,9 +29,10 @@ struct Node {
   virtual ~Node() = default;
 
   virtual bool is_leaf() const = 0;
-  virtual void run(BackwardPass&) = 0;   // computes the gradients of its inputs and delivers them
-  virtual void clear() = 0;              // drops its gradient
-  virtual void copy_grad(Node& to) = 0;  // `to` has the same element type
+  virtual std::span<const NodeRef> input_nodes() const = 0;  // null for an input that is a constant
+  virtual void run(BackwardPass&) = 0;                       // computes the gradients of its inputs and delivers them
+  virtual void clear() = 0;                                  // drops its gradient
+  virtual void copy_grad(Node& to) = 0;                      // `to` has the same element type
 
  private:
   friend class NodeRef;

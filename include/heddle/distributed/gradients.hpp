@@ -1,9 +1,12 @@
 // Sums of a model's gradients over the parts of a batch and over processes, and copies of a model's weights.
 #pragma once
+#include <memory>
 #include <optional>
-#include <set>
 #include <tuple>
+#include <unordered_map>
+#include <unordered_set>
 
+#include <heddle/distributed/background.hpp>
 #include <heddle/distributed/communicator.hpp>
 #include <heddle/nn/module.hpp>
 #include <heddle/optim/slots.hpp>
@@ -11,19 +14,29 @@
 
 namespace heddle::distributed {
 
+/// How gradients of several processes become one.
+struct GradientOptions {
+  bool mean = true;                        ///< the mean over the processes, otherwise the sum
+  Reduction reduction = Reduction::exact;  ///< the order of the additions
+};
+
 namespace detail {
 
-// Returns the sum of two gradients of a parameter, of which one or both may be empty.
+// Adds two gradients of a parameter, of which one or both may be empty.
 template <class T>
-RowGradient<T> sum(const RowGradient<T>& a, const RowGradient<T>& b, const Shape& shape) {
-  if (!a) return b;
-  if (!b) return a;
-  if (a.rows && b.rows) return sum_of_rows(a, b);
-  const Tensor<T> x = a.dense(shape), y = b.dense(shape);
-  Tensor<T> added(shape, x.device());
-  dispatch(x, [&](auto device) { kernel::add(device, view<1>(x), view<1>(y), view<1>(added)); });
-  return {{}, added};
-}
+struct AddGradients {
+  Shape shape;
+
+  RowGradient<T> operator()(const RowGradient<T>& a, const RowGradient<T>& b) const {
+    if (!a) return b;
+    if (!b) return a;
+    if (a.rows && b.rows) return sum_of_rows(a, b);
+    const Tensor<T> x = a.dense(shape), y = b.dense(shape);
+    Tensor<T> added(shape, x.device());
+    dispatch(x, [&](auto device) { kernel::add(device, view<1>(x), view<1>(y), view<1>(added)); });
+    return {{}, added};
+  }
+};
 
 // Adds values in a fixed tree, the sums of pairs, then of pairs of pairs, while they arrive one after the other. Keeps
 // at most one sum for each level of the tree.
@@ -51,23 +64,8 @@ class TreeSum {
   std::vector<std::optional<Value>> sums_;  // [level]
 };
 
-// A trained parameter, by its identity.
-template <class T>
-struct Trained {
-  std::string name;
-  typename Parameter<T>::Identity parameter;
-};
-
-// What a process has of a parameter's gradient.
+// What a process has of a parameter's gradient. If processes differ, the greatest applies.
 enum class Has : char { nothing, rows, all, not_finite };
-
-template <class T>
-Has kind_of(const RowGradient<T>& gradient) {
-  if (!gradient) return Has::nothing;
-  const Tensor<T> values = gradient.values.to(Device::cpu);
-  if (kernel::first_not_finite(Cpu{}, std::vector{view<1>(values)}) >= 0) return Has::not_finite;
-  return gradient.rows ? Has::rows : Has::all;
-}
 
 // Writes x * factor, with 0 instead of -0: a sum is then the same whether a process adds zeros or nothing.
 template <class T>
@@ -78,171 +76,347 @@ void write_scaled(const Tensor<T>& x, T factor, T* y) {
   });
 }
 
-}  // namespace detail
+// The gradient of a parameter, summed over parts and groups of parts.
+template <class T>
+class SummedGradient {
+ public:
+  SummedGradient(std::string name, typename Parameter<T>::Identity parameter)
+      : name_(std::move(name)), parameter_(std::move(parameter)) {}
 
-/// How gradients of several processes become one.
-struct GradientOptions {
-  bool mean = true;                        ///< the mean over the processes, otherwise the sum
-  Reduction reduction = Reduction::exact;  ///< the order of the additions
+  const std::string& name() const { return name_; }
+  const Tensor<T>& value() const { return parameter_->value(); }
+  Index size() const { return parameter_->shape().size(); }
+  Has has() const { return has_; }
+
+  void add_part() {
+    parts_.push(heddle::detail::sparse_grad(value()));
+    value().set_grad({});
+  }
+  void end_group() {
+    if (auto sum = parts_.take()) groups_.push(std::move(*sum));
+  }
+  // Ends the sum of this process.
+  void end() {
+    end_group();
+    own_ = groups_.take().value_or(RowGradient<T>());
+    has_ = !own_ ? Has::nothing : own_.rows ? Has::rows : Has::all;
+    if (!own_) return;
+    own_.values = own_.values.to(Device::cpu);
+    if (kernel::first_not_finite(Cpu{}, std::vector{view<1>(std::as_const(own_.values))}) >= 0) has_ = Has::not_finite;
+  }
+
+  // Writes the sum, multiplied by `factor`, and releases it.
+  void write(T factor, T* y) {
+    if (own_)
+      write_scaled(std::exchange(own_, {}).dense(parameter_->shape()), factor, y);
+    else
+      std::fill_n(y, size(), T(0));
+  }
+  // Adds the rows of all processes, and stores the sum as the parameter's gradient.
+  void reduce_rows(T factor, const Communicator& communicator) {
+    const Index width = parameter_->shape().product(1, parameter_->shape().rank());
+    RowGradient<T> rows{Tensor<Index>({0}), Tensor<T>({0, width})};
+    if (own_) {
+      rows = {own_.rows, empty_like(own_.values)};
+      write_scaled(own_.values, factor, rows.values.data());
+      own_ = {};
+    }
+    heddle::detail::set_sparse_grad(value(), communicator.all_reduce(rows));
+  }
+  // Stores the sum over all processes as the parameter's gradient.
+  void set(const Tensor<T>& sum) const { value().set_grad(sum.with_shape(value().shape()).to(value().device())); }
+
+ private:
+  std::string name_;
+  typename Parameter<T>::Identity parameter_;
+  TreeSum<RowGradient<T>, AddGradients<T>> parts_{AddGradients<T>{parameter_->shape()}},
+      groups_{AddGradients<T>{parameter_->shape()}};
+  RowGradient<T> own_;  // the sum of this process
+  Has has_ = Has::nothing;
 };
+
+// Gradients that travel in one message.
+class Bucket {
+ public:
+  virtual ~Bucket() = default;
+  // Writes the gradient of a member, whose sum has ended. Returns whether it is the last one.
+  virtual bool fill(std::size_t member) = 0;
+  // Adds the gradients of all processes.
+  virtual void reduce(const Communicator& communicator, Reduction reduction) = 0;
+  // Stores the sums as the gradients of the parameters, except those of which no process has a gradient.
+  virtual void store(const std::vector<Has>& kinds) const = 0;
+};
+
+template <class T>
+class BucketOf final : public Bucket {
+ public:
+  struct Member {
+    SummedGradient<T>* gradient;
+    std::size_t number;  // of the parameter
+    Index first;         // element of the bucket
+  };
+  BucketOf(std::vector<Member> members, Index size, T factor)
+      : members_(std::move(members)), values_({size}), factor_(factor) {}
+
+  bool fill(std::size_t member) override {
+    const Member& m = members_[member];
+    m.gradient->write(factor_, values_.data() + m.first);
+    return ++filled_ == members_.size();
+  }
+  void reduce(const Communicator& communicator, Reduction reduction) override {
+    communicator.all_reduce(std::span(values_.data(), static_cast<std::size_t>(values_.size())), reduction);
+  }
+  void store(const std::vector<Has>& kinds) const override {
+    for (const Member& m : members_)
+      if (kinds[m.number] != Has::nothing) m.gradient->set(values_.leading(m.first, m.first + m.gradient->size()));
+  }
+
+ private:
+  std::vector<Member> members_;
+  std::size_t filled_ = 0;
+  Tensor<T> values_;
+  T factor_;
+};
+
+}  // namespace detail
 
 /// The sum of a model's gradients over the parts of a batch and over all processes. Parts are added in the order of one
 /// tree: first those of a group, then groups, then processes. With as many parts and groups in all, and groups divided
 /// among the processes as parts_of() does, the sum has the same bits for every number of processes. While parts are
 /// added, there is one further copy of the gradients for each level of the tree.
-class GradientSum {
+class GradientSum final : private heddle::detail::PassWatch {
  public:
-  /// Creates the sum of the gradients of all parameters of `model` that are not frozen.
+  /// Creates the sum of the gradients of all parameters of `model` that are not frozen. It serves any number of batches.
   template <class M>
   explicit GradientSum(M& model, Communicator communicator = {}, GradientOptions options = {})
       : communicator_(std::move(communicator)), options_(options) {
     each_parameter(model, [&]<class T>(const Name& name, const Parameter<T>& p) {
       static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
                     "heddle: gradients of weights of float or double are added");
-      if (!p.frozen()) std::get<std::vector<detail::Trained<T>>>(parameters_).push_back({name.str(), p.identity()});
+      if (!p.frozen()) of<T>().emplace_back(name.str(), p.identity());
     });
+    reset();
   }
-
   GradientSum(const GradientSum&) = delete;
 
   /// Takes the gradients that the parameters have, those of one part. They have none afterwards. A part without rows
   /// counts, too.
   void add_part() {
-    Gradients gradients;
-    take(std::get<0>(gradients));
-    take(std::get<1>(gradients));
-    parts_.push(std::move(gradients));
+    each([](auto& gradient, std::size_t) { gradient.add_part(); });
   }
   /// Ends a group of parts.
   void end_group() {
-    if (std::optional<Gradients> sum = parts_.take()) groups_.push(std::move(*sum));
+    each([](auto& gradient, std::size_t) { gradient.end_group(); });
+  }
+  /// Adds the last part of the batch on this process: calls compute(), which runs one backward on this thread, or does
+  /// nothing for a part without rows. From the second batch on, gradients travel while the backward runs: each as soon
+  /// as it is complete, in messages of some MiB. Every process calls it for its last part, or none does. If compute()
+  /// throws, other processes may wait for this one until it ends. @throws Error for a second backward.
+  template <class F>
+  void add_last_part(F&& compute) {
+    if (!begin_sending()) {
+      compute();
+      return add_part();
+    }
+    const Watching watching(*this);
+    try {
+      compute();
+    } catch (...) {
+      background_.reset();
+      throw;
+    }
+    each([&](auto& gradient, std::size_t number) {
+      if (!places_[number])
+        gradient.add_part();
+      else if (!is_sent_[number])
+        send(number);
+    });
   }
 
   /// Adds the sums of all processes; the result becomes the gradients of the parameters. Every process calls it.
   /// @throws Error on all processes, which names a parameter and a process, if a gradient is not finite; the parameters
   /// then have no gradients. @throws CommunicationError.
   void finish() {
-    end_group();
-    Gradients own = groups_.take().value_or(Gradients());
-    std::get<0>(own).resize(std::get<0>(parameters_).size());
-    std::get<1>(own).resize(std::get<1>(parameters_).size());
-    std::vector<detail::Has> kinds;
-    for (const auto& gradient : std::get<0>(own)) kinds.push_back(detail::kind_of(gradient));
-    for (const auto& gradient : std::get<1>(own)) kinds.push_back(detail::kind_of(gradient));
-    const std::vector<detail::Has> all = communicator_.all_gather(kinds);
-    require_finite(all, kinds.size());
-    reduce(std::get<0>(own), all, 0, kinds.size());
-    reduce(std::get<1>(own), all, std::get<0>(own).size(), kinds.size());
+    std::vector<detail::Has> own;
+    each([&](auto& gradient, std::size_t number) {
+      if (!is_sent_[number]) gradient.end();
+      own.push_back(gradient.has());
+    });
+    if (background_) background_->finish();
+    const std::vector<detail::Has> all = communicator_.all_gather(own);
+    kinds_ = own;
+    for (std::size_t at = 0; at < all.size(); ++at)
+      kinds_[at % own.size()] = std::max(kinds_[at % own.size()], all[at]);
+    const auto refused = std::find(all.begin(), all.end(), detail::Has::not_finite);
+    if (refused != all.end()) fail_not_finite(static_cast<std::size_t>(refused - all.begin()));
+
+    each([&]<class T>(detail::SummedGradient<T>& gradient, std::size_t number) {
+      if (kinds_[number] == detail::Has::rows && !places_[number]) gradient.reduce_rows(factor<T>(), communicator_);
+    });
+    const std::size_t sent = buckets_.size();
+    make_buckets();
+    for (std::size_t number = 0; number < is_sent_.size(); ++number)
+      if (places_[number] && !is_sent_[number]) buckets_[places_[number]->bucket]->fill(places_[number]->member);
+    for (std::size_t b = sent; b < buckets_.size(); ++b) buckets_[b]->reduce(communicator_, options_.reduction);
+    for (const auto& bucket : buckets_) bucket->store(kinds_);
+    reset();
   }
 
  private:
-  template <class T>
-  using List = std::vector<RowGradient<T>>;
-  using Gradients = std::tuple<List<float>, List<double>>;
+  // The place of a parameter's gradient in a message.
+  struct Place {
+    std::size_t bucket, member;
+  };
+  // A scope in which this object follows the backward passes of the thread.
+  class Watching {
+   public:
+    explicit Watching(GradientSum& self) { heddle::detail::pass_watch = &self; }
+    Watching(const Watching&) = delete;
+    ~Watching() { heddle::detail::pass_watch = before_; }
 
-  static constexpr Index bucket_bytes = Index{1} << 25;
+   private:
+    heddle::detail::PassWatch* before_ = heddle::detail::pass_watch;
+  };
+
+  static constexpr Index bucket_bytes = Index{1} << 23;
+  static constexpr Index least_bytes_to_send = Index{1} << 20;  // fewer travel in the time of starting a thread
 
   template <class T>
-  const std::vector<detail::Trained<T>>& parameters() const {
-    return std::get<std::vector<detail::Trained<T>>>(parameters_);
+  std::vector<detail::SummedGradient<T>>& of() {
+    return std::get<std::vector<detail::SummedGradient<T>>>(gradients_);
+  }
+  // Calls f(gradient, number) for each parameter.
+  template <class F>
+  void each(F&& f) {
+    std::size_t number = 0;
+    for (auto& gradient : of<float>()) f(gradient, number++);
+    for (auto& gradient : of<double>()) f(gradient, number++);
+  }
+  template <class T>
+  T factor() const {
+    return static_cast<T>(options_.mean ? 1. / communicator_.size() : 1.);
   }
 
+  // Prepares for the next batch.
+  void reset() {
+    background_.reset();
+    buckets_.clear();
+    places_.assign(of<float>().size() + of<double>().size(), std::nullopt);
+    is_sent_.assign(places_.size(), false);
+    numbers_.clear();
+    last_uses_.clear();
+    has_pass_ = false;
+  }
+
+  // Makes buckets for those dense gradients that have none. The last parameters, whose gradients are complete first,
+  // are in the first buckets.
+  void make_buckets() {
+    make_buckets<float>(0);
+    make_buckets<double>(of<float>().size());
+  }
   template <class T>
-  void take(List<T>& gradients) const {
-    for (const detail::Trained<T>& trained : parameters<T>()) {
-      const Tensor<T>& value = trained.parameter->value();
-      gradients.push_back(heddle::detail::sparse_grad(value));
-      value.set_grad({});
+  void make_buckets(std::size_t first) {
+    std::vector<typename detail::BucketOf<T>::Member> members;
+    Index size = 0;
+    const auto end_bucket = [&] {
+      if (!members.empty())
+        buckets_.push_back(std::make_unique<detail::BucketOf<T>>(std::exchange(members, {}), size, factor<T>()));
+      size = 0;
+    };
+    for (std::size_t i = of<T>().size(); i-- > 0;) {
+      if (kinds_[first + i] != detail::Has::all || places_[first + i]) continue;
+      places_[first + i] = Place{buckets_.size(), members.size()};
+      members.push_back({&of<T>()[i], first + i, size});
+      size += of<T>()[i].size();
+      if (size * static_cast<Index>(sizeof(T)) >= bucket_bytes) end_bucket();
     }
+    end_bucket();
   }
 
-  Gradients sum_of(const Gradients& a, const Gradients& b) const {
-    return {sum_of(std::get<0>(a), std::get<0>(b)), sum_of(std::get<1>(a), std::get<1>(b))};
+  // Starts to send gradients while a backward runs, if it is worth it and the last batch shows which are dense.
+  bool begin_sending() {
+    Index bytes = 0;
+    bool on_cpu = true;
+    each([&]<class T>(const detail::SummedGradient<T>& gradient, std::size_t number) {
+      if (number < kinds_.size() && kinds_[number] == detail::Has::all)
+        bytes += gradient.size() * static_cast<Index>(sizeof(T));
+      on_cpu = on_cpu && gradient.value().device() == Device::cpu;
+    });
+    if (communicator_.size() == 1 || !on_cpu || bytes < least_bytes_to_send) return false;
+    make_buckets();
+    each([&](const auto& gradient, std::size_t number) {
+      if (places_[number]) numbers_[gradient.value().node().get()] = number;
+    });
+    background_.emplace(buckets_.size(),
+                        [this](std::size_t bucket) { buckets_[bucket]->reduce(communicator_, options_.reduction); });
+    return true;
   }
-  template <class T>
-  List<T> sum_of(const List<T>& a, const List<T>& b) const {
-    List<T> sums;
-    for (std::size_t i = 0; i < a.size(); ++i)
-      sums.push_back(detail::sum(a[i], b[i], parameters<T>()[i].parameter->shape()));
-    return sums;
+  // Adds a gradient of the last part, which is complete, to its bucket.
+  void send(std::size_t number) {
+    bool is_last = false;
+    const auto fill = [&](auto& gradient) {
+      gradient.add_part();
+      gradient.end();
+      is_last = buckets_[places_[number]->bucket]->fill(places_[number]->member);
+    };
+    const std::size_t floats = of<float>().size();
+    number < floats ? fill(of<float>()[number]) : fill(of<double>()[number - floats]);
+    is_sent_[number] = true;
+    if (is_last) background_->allow(places_[number]->bucket);
   }
 
-  // `kinds` has `count` of each process.
-  void require_finite(const std::vector<detail::Has>& kinds, std::size_t count) const {
-    const auto found = std::find(kinds.begin(), kinds.end(), detail::Has::not_finite);
-    if (found == kinds.end()) return;
-    const auto at = static_cast<std::size_t>(found - kinds.begin()), i = at % count,
-               floats = parameters<float>().size();
-    const std::string& name = i < floats ? parameters<float>()[i].name : parameters<double>()[i - floats].name;
-    fail("the gradient of parameter '", name, "' is not finite",
-         communicator_.size() > 1 ? " on process " + std::to_string(at / count) : std::string(),
+  // Finds the last operation of a pass that contributes to each parameter: the one with the lowest id that uses it.
+  void begins(const heddle::detail::NodeRef& root) override {
+    require(!std::exchange(has_pass_, true),
+            "add_last_part: the last part has a second backward; add the losses and call backward once");
+    std::unordered_map<std::size_t, std::uint64_t> lowest;  // by parameter
+    std::unordered_set<const heddle::detail::Node*> seen{root.get()};
+    std::vector<const heddle::detail::Node*> left{root.get()};
+    while (!left.empty()) {
+      const heddle::detail::Node* const node = left.back();
+      left.pop_back();
+      for (const heddle::detail::NodeRef& input : node->input_nodes()) {
+        if (!input) continue;
+        if (!input->is_leaf()) {
+          if (seen.insert(input.get()).second) left.push_back(input.get());
+        } else if (const auto found = numbers_.find(input.get()); found != numbers_.end()) {
+          std::uint64_t& id = lowest.try_emplace(found->second, node->id).first->second;
+          id = std::min(id, node->id);
+        }
+      }
+    }
+    last_uses_.assign(lowest.begin(), lowest.end());
+    std::sort(last_uses_.begin(), last_uses_.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  }
+  void reaches(std::uint64_t id) override {
+    for (; !last_uses_.empty() && last_uses_.back().second > id; last_uses_.pop_back()) send(last_uses_.back().first);
+  }
+
+  // Throws the error about entry `at` of what all processes have.
+  [[noreturn]] void fail_not_finite(std::size_t at) {
+    std::string name;
+    each([&](const auto& gradient, std::size_t number) {
+      if (number == at % places_.size()) name = gradient.name();
+    });
+    const std::string process =
+        communicator_.size() > 1 ? " on process " + std::to_string(at / places_.size()) : std::string();
+    kinds_.clear();
+    reset();
+    fail("the gradient of parameter '", name, "' is not finite", process,
          "; nothing was updated, and all gradients were cleared");
   }
 
-  // Adds the gradients of parameters of T over the processes. Those of the first parameter have kinds[first], and those
-  // of the next process are `count` further.
-  template <class T>
-  void reduce(List<T>& own, const std::vector<detail::Has>& kinds, std::size_t first, std::size_t count) const {
-    const auto factor = static_cast<T>(options_.mean ? 1. / communicator_.size() : 1.);
-    std::vector<std::size_t> dense;
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      auto of_any = detail::Has::nothing;
-      for (std::size_t at = first + i; at < kinds.size(); at += count) of_any = std::max(of_any, kinds[at]);
-      if (of_any == detail::Has::all) dense.push_back(i);
-      if (of_any != detail::Has::rows) continue;
-      const Tensor<T>& value = parameters<T>()[i].parameter->value();
-      const Shape& shape = value.shape();
-      RowGradient<T> rows{Tensor<Index>({0}), Tensor<T>({0, shape.product(1, shape.rank())})};
-      if (own[i]) {
-        rows = {own[i].rows, empty_like(own[i].values)};
-        detail::write_scaled(own[i].values, factor, rows.values.data());
-      }
-      own[i] = {};
-      heddle::detail::set_sparse_grad(value, communicator_.all_reduce(rows));
-    }
-    for (auto begin = dense.begin(); begin != dense.end();) {
-      auto end = begin;
-      Index size = 0;
-      do size += parameters<T>()[*end].parameter->shape().size();
-      while (++end != dense.end() && size < bucket_bytes / static_cast<Index>(sizeof(T)));
-      reduce_bucket<T>(own, {begin, end}, size, factor);
-      begin = end;
-    }
-  }
-  // Adds the gradients of some parameters, of `size` elements in all, in one message.
-  template <class T>
-  void reduce_bucket(List<T>& own, std::span<const std::size_t> members, Index size, T factor) const {
-    Tensor<T> bucket({size});
-    Index at = 0;
-    for (const std::size_t i : members) {
-      const Shape& shape = parameters<T>()[i].parameter->shape();
-      T* const place = bucket.data() + at;
-      if (own[i])
-        detail::write_scaled(own[i].dense(shape).to(Device::cpu), factor, place);
-      else
-        std::fill_n(place, shape.size(), T(0));
-      own[i] = {};
-      at += shape.size();
-    }
-    communicator_.all_reduce(std::span(bucket.data(), static_cast<std::size_t>(size)), options_.reduction);
-    at = 0;
-    for (const std::size_t i : members) {
-      const Tensor<T>& value = parameters<T>()[i].parameter->value();
-      value.set_grad(bucket.leading(at, at + value.size()).with_shape(value.shape()).to(value.device()));
-      at += value.size();
-    }
-  }
-
-  // Adds two sums for TreeSum.
-  struct Add {
-    const GradientSum* self;
-    Gradients operator()(const Gradients& a, const Gradients& b) const { return self->sum_of(a, b); }
-  };
-
   Communicator communicator_;
   GradientOptions options_;
-  std::tuple<std::vector<detail::Trained<float>>, std::vector<detail::Trained<double>>> parameters_;
-  detail::TreeSum<Gradients, Add> parts_{Add{this}}, groups_{Add{this}};
+  std::tuple<std::vector<detail::SummedGradient<float>>, std::vector<detail::SummedGradient<double>>> gradients_;
+  std::vector<detail::Has> kinds_;  // of the last batch, by the number of the parameter
+  std::vector<std::unique_ptr<detail::Bucket>> buckets_;
+  std::vector<std::optional<Place>> places_;
+  std::vector<bool> is_sent_;
+  std::unordered_map<const heddle::detail::Node*, std::size_t> numbers_;  // of the parameters that are sent
+  bool has_pass_ = false;                                         // whether the backward of the last part has begun
+  std::vector<std::pair<std::size_t, std::uint64_t>> last_uses_;  // parameters and ids, ascending by id
+  std::optional<detail::Background> background_;                  // the last member: it uses the others
 };
 
 /// Replaces the gradients of a model by their mean over all processes: call it between backward() and the optimizer's

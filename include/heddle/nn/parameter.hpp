@@ -76,6 +76,7 @@ template <class U, class T>
 class CastOf final : public CastOfWeight<U> {
  public:
   explicit CastOf(const Tensor<T>& parameter) : CastOfWeight<U>(parameter.shape()), parameter_(parameter.node()) {}
+  std::span<const NodeRef> input_nodes() const override { return {&parameter_, 1}; }
   void run(BackwardPass& pass) override {
     require_first(pass);
     pass.deliver<T>(*this, parameter_, cast<T>(std::as_const(this->grad)));
