@@ -42,4 +42,31 @@ refusal 'a --max-length too small for a pair is refused' '^--max-length 2 cannot
 refusal 'an unknown --format is refused' xml "$tokenize" --vocab vocab --format xml
 refusal 'a --max-length too small for the special tokens is refused' max-length "$tokenize" --vocab vocab --max-length 1
 claim 'on a full disk tokenize ends with exit code 1 and names the cause' 'echo a | "$tokenize" --vocab vocab 2>err >/dev/full; [ $? = 1 ] && grep -q "^tokenize: error: .*: No space left on device" err'
+
+# --- token files ---
+words=$examples/sst2/sample/vocab.txt
+cut -f 1 "$examples/sst2/sample/train.tsv" >plain
+# ids_in FILE: prints the ids of 16 bits in a token file, one a line.
+ids_in() { od -An -v -tu2 -j64 -N$((2 * $(od -An -tu8 -j24 -N8 "$1"))) -w2 "$1" | tr -d ' '; }
+claim '--to writes the ids of all lines to a token file' \
+  'run "$tokenize" --vocab "$words" --to tokens <plain && [ "$exited" = 0 ] && grep -q "^2001 texts, [0-9]* tokens$" out && "$tokenize" --vocab "$words" <plain | tr " " "\n" | cmp - <(ids_in tokens)'
+claim 'the file is made anew, and nothing else is left' 'run "$tokenize" --vocab "$words" --to tokens <plain && [ "$exited" = 0 ] && [ -z "$(find . -name "tokens.*")" ]'
+refusal '--to with --pair is refused' '^--to excludes --pair and --format$' "$tokenize" --vocab vocab --to x --pair
+claim '--to a folder that does not exist ends with exit code 1' 'run "$tokenize" --vocab vocab --to no/where </dev/null && [ "$exited" = 1 ] && grep -q "^tokenize: error: no/where.part: " err'
+claim '--to on a full disk ends with exit code 1' '(ulimit -f 16; "$tokenize" --vocab "$words" --to full <plain 2>err); [ $? = 1 ] && grep -q "error: full.part.*: cannot be written: File too large" err'
+# 100 MB, of which a state is saved after 64 MiB.
+for _ in {1..8}; do cat plain; done >several
+for _ in {1..130}; do cat several; done >corpus
+claim 'a corpus is tokenized' 'run "$tokenize" --vocab "$words" --to whole <corpus && [ "$exited" = 0 ]'
+claim 'a call that is killed can be repeated, and ends with the same file' '
+  "$tokenize" --vocab "$words" --to again <corpus >out 2>err & job=$!
+  wait_for "[ -e again.part.state ]" && kill -9 $job; wait $job 2>/dev/null
+  [ ! -e again ] && run "$tokenize" --vocab "$words" --to again <corpus && [ "$exited" = 0 ] && grep -q "^tokenize: note: again: continues after [0-9]* texts$" err && cmp whole again && [ ! -e again.part.state ]'
+"$tokenize" --vocab "$words" --to begun <corpus >out 2>err & job=$!
+wait_for '[ -e begun.part.state ]' && kill -9 $job
+wait $job 2>/dev/null
+refused() { run "${@:3}" <"$2"; [ "$exited" = 2 ] && [ ! -s out ] && grep -qE "^tokenize: error: .*remove (it|begun.part.state) to begin anew$" err; report "$1" $?; }
+refused 'it is not continued with other text' plain "$tokenize" --vocab "$words" --to begun
+refused 'nor with another --max-length' corpus "$tokenize" --vocab "$words" --to begun --max-length 9
+refused 'nor with another vocabulary' corpus "$tokenize" --vocab vocab --to begun
 exit $code

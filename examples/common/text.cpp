@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdio>
 #include <heddle/data/lines.hpp>
+#include <heddle/io/crc64.hpp>
 
 #include "program.hpp"
 
@@ -27,6 +28,19 @@ EncodedTexts encode(const text::WordPiece& tokenizer, const std::vector<std::str
     out.rows.add(e.ids, labels[i]);
   }
   return out;
+}
+
+std::uint64_t checksum_of(const text::WordPiece& tokenizer) {
+  io::Crc64 crc;
+  const text::WordPieceOptions& options = tokenizer.options();
+  crc.add(std::string("wordpiece ") + (options.uncased ? "uncased " : "") +
+          (options.strip_accents.value_or(options.uncased) ? "without accents " : "") +
+          (options.special_tokens ? "special tokens\n" : "\n"));
+  for (std::int32_t id = 0; id < tokenizer.vocabulary().size(); ++id) {
+    crc.add(tokenizer.token(id));
+    crc.add("\n");
+  }
+  return crc.value();
 }
 
 namespace {

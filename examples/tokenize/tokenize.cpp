@@ -7,11 +7,14 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <span>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <heddle/base/threads.hpp>
+#include <heddle/data/token_file_writer.hpp>
 #include <heddle/io/json_string.hpp>
 #include <heddle/text/wordpiece.hpp>
 
@@ -23,7 +26,7 @@ namespace heddle::examples {
 namespace {
 
 struct Flags {
-  std::string vocab, format = "ids";
+  std::string vocab, format = "ids", to;
   text::WordPieceOptions options;
   bool pair = false;
 };
@@ -51,7 +54,9 @@ bool parse(int argc, char** argv, Flags& flags) {
       ->check(one_of({"ids", "tokens", "json"}))
       ->type_name("NAME")
       ->capture_default_str();
+  add_path(app, "--to", flags.to, "Write the ids of all lines to a token file instead; a killed call may be repeated");
   if (!parse_command_line(app, argc, argv)) return false;
+  require(flags.to.empty() || (!flags.pair && app.count("--format") == 0), "--to excludes --pair and --format");
   flags.options.special_tokens = !no_special;
   if (app.count("--max-length") > 0) flags.options.max_length = to_length(max_length);
   const std::size_t least = no_special ? 0 : flags.pair ? 3 : 2;
@@ -69,6 +74,8 @@ class LineEncoder {
  public:
   explicit LineEncoder(const Flags& flags)
       : flags_(flags), tokenizer_(read_vocabulary(io::read_file(flags.vocab), flags.vocab), flags.options) {}
+
+  const text::WordPiece& tokenizer() const { return tokenizer_; }
 
   // Appends the output for a line.
   void operator()(std::string_view line, std::string& out) const {
@@ -110,8 +117,10 @@ void write(std::string_view bytes) {
   if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size()) flush_output(errno);
 }
 
-// Encodes whole lines, each ended by LF, and writes them in order.
-void answer(std::string_view lines, const LineEncoder& encode) {
+// Calls each(line, result) for whole lines, each ended by LF, on several threads, and returns the results in order; a
+// result serves many consecutive lines.
+template <class Result, class Each>
+std::vector<Result> for_each_line(std::string_view lines, Each each) {
   constexpr Index grain = 1 << 14;  // bytes: about a hundred microseconds of work
   const kernel::Pieces pieces(static_cast<Index>(lines.size()), grain);
   // A line belongs to the piece in which it begins.
@@ -119,38 +128,113 @@ void answer(std::string_view lines, const LineEncoder& encode) {
     const auto at = static_cast<std::size_t>(offset);
     return at == 0 ? 0 : std::min(lines.size(), lines.find('\n', at - 1) + 1);
   };
-  std::vector<std::string> answers(static_cast<std::size_t>(pieces.count));
+  std::vector<Result> results(static_cast<std::size_t>(pieces.count));
   kernel::parallel(pieces, [&](Index piece, Index first, Index last) {
     for (std::size_t begin = first_line(first), stop = first_line(last); begin < stop;) {
       const std::size_t end = lines.find('\n', begin);
-      encode(lines.substr(begin, end - begin), answers[static_cast<std::size_t>(piece)]);
+      each(lines.substr(begin, end - begin), results[static_cast<std::size_t>(piece)]);
       begin = end + 1;
     }
   });
-  for (const std::string& text : answers) write(text);
+  return results;
+}
+
+// Reads the next bytes of standard input. Returns 0 at its end.
+std::size_t read_input(std::span<char> block) {
+  for (;;) {
+    const ssize_t n = ::read(STDIN_FILENO, block.data(), block.size());
+    if (n < 0 && errno == EINTR) continue;
+    require<FileError>(n >= 0, "standard input: cannot be read: ", std::strerror(errno));
+    return static_cast<std::size_t>(n);
+  }
+}
+
+// Reads standard input and calls each(lines, is_end) for whole lines as they arrive, each ended by LF. At the end of the
+// input, a last line without LF gets one.
+template <class Each>
+void read_lines(Each each) {
+  std::vector<char> block(std::size_t{1} << 22);  // large enough to keep all threads busy
+  for (std::string pending;;) {
+    const std::size_t n = read_input(block);
+    const std::string_view bytes(block.data(), n);
+    const std::size_t whole = bytes.rfind('\n') + 1;  // 0 if no line ends in it
+    pending += bytes.substr(0, whole);
+    if (n == 0 && !pending.empty()) pending += '\n';
+    if (whole > 0 || n == 0) each(std::string_view(pending), n == 0);
+    if (n == 0) return;
+    if (whole > 0) pending.clear();
+    pending += bytes.substr(whole);
+  }
+}
+
+// The part of standard input that a token file has.
+struct InputSoFar {
+  std::uint64_t bytes = 0;
+  io::Crc64 crc = {};
+
+  void add(std::string_view lines) {
+    bytes += lines.size();
+    crc.add(lines);
+  }
+  std::string text(std::size_t max_length) const {
+    return std::to_string(bytes) + " bytes " + io::hex(crc.value()) + " --max-length " + std::to_string(max_length);
+  }
+};
+
+// Skips the beginning of standard input that a token file has already, as `saved` says.
+InputSoFar skip_input(const std::string& saved, const std::string& file, std::size_t max_length) {
+  InputSoFar input;
+  std::uint64_t left = 0;
+  std::istringstream(saved) >> left;
+  std::vector<char> block(std::size_t{1} << 20);
+  while (left > 0) {
+    const std::size_t n = read_input(std::span(block).first(std::min<std::uint64_t>(block.size(), left)));
+    if (n == 0) break;
+    input.add(std::string_view(block.data(), n));
+    left -= n;
+  }
+  require<FileError>(input.text(max_length) == saved, "standard input or --max-length: is not what ",
+                     io::printable(file + ".part"), " was begun with; remove ", io::printable(file + ".part.state"),
+                     " to begin anew");
+  return input;
+}
+
+// Writes the ids of the lines to a token file.
+void write_tokens(const std::string& path, const LineEncoder& encode) {
+  constexpr std::uint64_t save_every = std::uint64_t{1} << 26;  // bytes of input
+  const text::WordPiece& tokenizer = encode.tokenizer();
+  data::TokenFileWriter writer(path, tokenizer.vocabulary().size(), checksum_of(tokenizer));
+  const std::size_t max_length = tokenizer.options().max_length;
+  InputSoFar input;
+  if (writer.resumed()) {
+    input = skip_input(*writer.resumed(), path, max_length);
+    note(io::printable(path) + ": continues after " + std::to_string(writer.texts()) + " texts");
+  }
+  std::uint64_t saved = input.bytes;
+  read_lines([&](std::string_view lines, bool is_end) {
+    using Encoded = std::vector<std::vector<std::int32_t>>;
+    for (const Encoded& texts : for_each_line<Encoded>(
+             lines, [&](std::string_view line, Encoded&encoded) { encoded.push_back(tokenizer.encode(line).ids); }))
+      for (const std::vector<std::int32_t>& ids : texts) writer.add(ids);
+    input.add(lines);
+    if (is_end || input.bytes - saved < save_every) return;
+    writer.save(input.text(max_length));
+    saved = input.bytes;
+  });
+  writer.finish();
+  std::printf("%lld texts, %lld tokens\n", static_cast<long long>(writer.texts()),
+              static_cast<long long>(writer.tokens()));
 }
 
 void run(int argc, char** argv) {
   Flags flags;
   if (!parse(argc, argv, flags)) return;
   const LineEncoder encode(flags);
-  std::vector<char> block(std::size_t{1} << 22);  // large enough to keep all threads busy
-  for (std::string pending;;) {
-    const ssize_t n = ::read(STDIN_FILENO, block.data(), block.size());
-    if (n < 0 && errno == EINTR) continue;
-    require<FileError>(n >= 0, "standard input: cannot be read: ", std::strerror(errno));
-    const std::string_view bytes(block.data(), static_cast<std::size_t>(n));
-    const std::size_t whole = bytes.rfind('\n') + 1;  // 0 if no line ends in it
-    pending += bytes.substr(0, whole);
-    if (n == 0 && !pending.empty()) pending += '\n';
-    if (whole > 0 || n == 0) {
-      answer(pending, encode);
-      flush_output();
-    }
-    if (n == 0) return;
-    if (whole > 0) pending.clear();
-    pending += bytes.substr(whole);
-  }
+  if (!flags.to.empty()) return write_tokens(flags.to, encode);
+  read_lines([&](std::string_view lines, bool) {
+    for (const std::string& text : for_each_line<std::string>(lines, encode)) write(text);
+    flush_output();
+  });
 }
 
 }  // namespace

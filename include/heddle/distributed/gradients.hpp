@@ -186,7 +186,7 @@ class BucketOf final : public Bucket {
 /// added, there is one further copy of the gradients for each level of the tree.
 class GradientSum final : private heddle::detail::PassWatch {
  public:
-  /// Creates the sum of the gradients of all parameters of `model` that are not frozen. It serves any number of batches.
+  /// Creates the sum of the gradients of all parameters of `model` that are not frozen, for any number of batches.
   template <class M>
   explicit GradientSum(M& model, Communicator communicator = {}, GradientOptions options = {})
       : communicator_(std::move(communicator)), options_(options) {

@@ -1,0 +1,190 @@
+// TokenFileWriter: writes a token file (token_file.hpp), and continues one that was begun.
+#pragma once
+#include <sys/file.h>
+
+#include <optional>
+
+#include <heddle/data/token_file.hpp>
+
+namespace heddle::data {
+
+namespace detail {
+
+// A file that grows at its end.
+class GrowingFile {
+ public:
+  // Opens or creates a file, and locks it. Throws WriteError, also if another writer holds it.
+  explicit GrowingFile(std::string path) : path_(std::move(path)), file_(open(path_)) {
+    if (::flock(file_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+      fail<WriteError>(io::printable(path_), ": another program is writing this file");
+  }
+
+  const std::string& path() const { return path_; }
+  std::uint64_t size() const {
+    struct stat status {};
+    check(::fstat(file_.number(), &status));
+    return static_cast<std::uint64_t>(status.st_size);
+  }
+  // Cuts the file off, and continues at its end.
+  void cut(std::uint64_t size) {
+    buffer_.clear();
+    check(io::detail::retry([&] { return ::ftruncate(file_.number(), static_cast<off_t>(size)); }));
+    check(::lseek(file_.number(), 0, SEEK_END) < 0 ? -1 : 0);
+  }
+  void append(std::span<const std::byte> bytes) {
+    buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+    constexpr std::size_t most = std::size_t{1} << 20;
+    if (buffer_.size() >= most) flush();
+  }
+  void flush() {
+    std::span<const std::byte> left = buffer_;
+    while (!left.empty()) {
+      const ssize_t n = io::detail::retry([&] { return ::write(file_.number(), left.data(), left.size()); });
+      check(n < 0 ? -1 : 0);
+      left = left.subspan(static_cast<std::size_t>(n));
+    }
+    buffer_.clear();
+  }
+  void overwrite(std::span<const std::byte> bytes) {
+    const ssize_t n = io::detail::retry([&] { return ::pwrite(file_.number(), bytes.data(), bytes.size(), 0); });
+    check(n == std::ssize(bytes) ? 0 : -1);
+  }
+  void sync() {
+    flush();
+    check(io::detail::retry([&] { return ::fsync(file_.number()); }));
+  }
+
+ private:
+  static int open(const std::string& path) {
+    io::detail::check_path<WriteError>(path);
+    constexpr mode_t everybody = 0666;  // less the umask
+    const int file = io::detail::retry([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, everybody); });
+    if (file < 0) io::detail::fail_file<WriteError>(path, "cannot be opened", errno);
+    return file;
+  }
+  void check(int result) const {
+    if (result != 0) io::detail::fail_file<WriteError>(path_, "cannot be written", errno);
+  }
+
+  std::string path_;
+  io::detail::Descriptor file_;
+  std::vector<std::byte> buffer_;
+};
+
+}  // namespace detail
+
+/// Writes a token file, which has its name only when it is complete. Until then the texts are in files beside it whose
+/// names end with .part, .part.ends and .part.state; a writer of the same name continues after the last save().
+class TokenFileWriter {
+ public:
+  /// Begins or continues a file. Ids are below `vocabulary`; `tokenizer` is a checksum of what makes them.
+  /// @throws WriteError for a file that cannot be written, and FileError if the file was begun with another vocabulary or
+  /// tokenizer, or what was written of it is damaged.
+  TokenFileWriter(const std::string& path, Index vocabulary, std::uint64_t tokenizer)
+      : path_(path), ids_(path + ".part"), ends_(path + ".part.ends"), vocabulary_(vocabulary) {
+    constexpr Index of_two_bytes = 1 << 16;
+    header_.id_bytes = vocabulary <= of_two_bytes ? 2 : 4;
+    header_.tokenizer = tokenizer;
+    if (io::path_exists(state_file())) read_state();
+    ids_.cut(sizeof header_ + header_.tokens * header_.id_bytes);
+    ends_.cut(header_.texts * sizeof(std::uint64_t));
+  }
+  TokenFileWriter(const TokenFileWriter&) = delete;
+
+  /// Returns the note of the save() after which this writer continues; nothing if it begins a file.
+  const std::optional<std::string>& resumed() const { return resumed_; }
+  /// Returns the number of texts so far.
+  Index texts() const { return static_cast<Index>(header_.texts); }
+  /// Returns the number of tokens so far.
+  Index tokens() const { return static_cast<Index>(header_.tokens); }
+
+  /// Appends a text. @throws IndexError for an id outside the vocabulary, and WriteError.
+  void add(std::span<const int> ids) {
+    for (const int id : ids)
+      require<IndexError>(0 <= id && id < vocabulary_, "TokenFileWriter: id ", id, " is outside the vocabulary of ",
+                          vocabulary_, " tokens");
+    header_.id_bytes == 2 ? append(ids, narrow_) : append(ids, wide_);
+    header_.tokens += ids.size();
+    header_.longest = std::max<std::uint64_t>(header_.longest, ids.size());
+    ++header_.texts;
+    ends_.append(std::as_bytes(std::span(&header_.tokens, 1)));
+  }
+  /// Makes the texts so far durable, with a note such as the place in the input. @throws WriteError.
+  void save(const std::string& note) {
+    ids_.sync();
+    ends_.sync();
+    const nlohmann::json state{{"id_bytes", header_.id_bytes}, {"tokenizer", io::hex(header_.tokenizer)},
+                               {"texts", header_.texts},       {"tokens", header_.tokens},
+                               {"longest", header_.longest},   {"note", note}};
+    io::write_atomically(state_file(), state.dump());
+  }
+  /// Completes the file. The writer must not be used any more. @throws WriteError.
+  void finish() {
+    ids_.flush();
+    ends_.flush();
+    const std::vector<std::byte> padding(header_.ids_size() - header_.tokens * header_.id_bytes);
+    ids_.append(padding);
+    io::detail::for_each_part(ends_.path(), [&](std::span<const std::byte> bytes) { ids_.append(bytes); });
+    ids_.flush();
+    io::Crc64 sums;
+    {
+      const detail::MappedFile written(ids_.path());
+      const auto content = written.bytes().subspan(sizeof header_);
+      for (std::uint64_t block = 0; block < header_.blocks(); ++block) {
+        const std::uint64_t first = block * header_.block_size;
+        io::Crc64 crc;
+        crc.add(content.subspan(first, std::min(header_.block_size, content.size() - first)));
+        const std::uint64_t sum = crc.value();
+        ids_.append(std::as_bytes(std::span(&sum, 1)));
+        sums.add(std::as_bytes(std::span(&sum, 1)));
+      }
+    }
+    ids_.flush();
+    header_.sums = sums.value();
+    header_.sum = header_.own_sum();
+    ids_.overwrite(std::as_bytes(std::span(&header_, 1)));
+    ids_.sync();
+    if (::rename(ids_.path().c_str(), path_.c_str()) != 0)
+      io::detail::fail_file<WriteError>(path_, "cannot be replaced", errno);
+    ::unlink(state_file().c_str());
+    ::unlink(ends_.path().c_str());
+    const std::size_t slash = path_.rfind('/');
+    io::detail::sync_folder(
+        io::detail::open_folder(slash == std::string::npos ? "." : path_.substr(0, slash + 1), path_), path_);
+  }
+
+ private:
+  std::string state_file() const { return path_ + ".part.state"; }
+
+  template <class Id>
+  void append(std::span<const int> ids, std::vector<Id>& converted) {
+    converted.resize(ids.size());
+    std::transform(ids.begin(), ids.end(), converted.begin(), [](int id) { return static_cast<Id>(id); });
+    ids_.append(std::as_bytes(std::span(converted)));
+  }
+
+  void read_state() {
+    const io::JsonFile file(state_file());
+    const io::JsonObject state = file.object();
+    require<FileError>(
+        state.count("id_bytes") == header_.id_bytes && state.text("tokenizer") == io::hex(header_.tokenizer),
+        state.file(), ": was begun with another tokenizer; remove it to begin anew");
+    header_.texts = static_cast<std::uint64_t>(state.count("texts"));
+    header_.tokens = static_cast<std::uint64_t>(state.count("tokens"));
+    header_.longest = static_cast<std::uint64_t>(state.count("longest"));
+    resumed_ = state.text("note");
+    require<FileError>(ids_.size() >= sizeof header_ + header_.tokens * header_.id_bytes &&
+                           ends_.size() >= header_.texts * sizeof(std::uint64_t),
+                       io::printable(ids_.path()), ": is shorter than it was; remove ", state.file(), " to begin anew");
+  }
+
+  std::string path_;
+  detail::GrowingFile ids_, ends_;
+  Index vocabulary_;
+  detail::TokenFileHeader header_;
+  std::optional<std::string> resumed_;
+  std::vector<std::uint16_t> narrow_;  // the ids of one text
+  std::vector<std::uint32_t> wide_;
+};
+
+}  // namespace heddle::data
