@@ -99,11 +99,26 @@ refused 'fewer shards than processes' '--shards 2 is less than the 3 processes' 
 refused 'shards that are no power of two' "--shards: '6' is not a power of two" together 2 "$sst2" --shards 6
 refused 'a folder that cannot be written' '/proc/none: ' together 3 "$sst2" --out /proc/none
 refused 'a resumed run with other shards' '.*--batch-size is 24 --shards 2 instead of 24 --shards 4' together 2 "${few[@]}" --batch-size 24 --out paused --metrics paused.json --resume
-mkdir -p other && cp "$examples"/sst2/sample/* other && tac other/dev.tsv | sed '1h;1d;$!H;$!d;G' >other/reversed && sed -i 2d other/train.tsv
-by_rank : 'set -- "$@" --data other'
-refused 'processes that read other data' 'process 1 has other flags or other data than process 0' together 2 bash by_rank "${small[@]}"
-by_rank : 'set -- "$@" --data none'
-refused 'data that one process does not find' 'process 1: none: is not a folder' together 2 bash by_rank "${small[@]}"
+mkdir -p here/data there/data
+cp "$examples"/sst2/sample/* here/data && cp here/data/* there/data && sed -i 2d there/data/train.tsv
+by_rank 'cd here' 'cd there'
+refused 'processes that read other data' 'process 1 has other files or other data than process 0' together 2 bash by_rank "${small[@]}" --data data
+refused 'processes that evaluate on other data' 'process 1 has other files or other data than process 0' together 2 bash by_rank "${small[@]}" --data data --evaluate --out "$work/alone"
+by_rank : 'cd /'
+refused 'data that one process does not find' 'process 1: here/data: is not a folder' together 2 bash by_rank "${small[@]}" --data here/data
+for flag in '--epochs 2' --help '--evaluate --out alone' '--predict texts --out alone' '--steps 1' '--out new'; do
+  by_rank : "set -- \"\$@\" $flag"
+  refused "a process with $flag" 'process 1 was started with other flags than process 0' together 2 bash by_rank "${small[@]}"
+done
+by_rank : 'set -- "$@" --threads 2 --progress lines'
+claim 'processes may have other --threads and --progress' 'exits 0 together 2 bash by_rank "$sst2" --train-rows 50 --valid-rows 10 --steps 1'
+# Two models of the same sizes: the first process sends its own.
+cp -r alone here/model && exits 0 "${few[@]}" --batch-size 24 --steps 1 --seed 5 --out there/model >/dev/null
+by_rank 'cd here' 'cd there'
+claim '--evaluate evaluates the model of the first process' \
+  'exits 0 "$sst2" --valid-rows 60 --train-rows 300 --evaluate --out alone && mv out evaluated && exits 0 together 2 bash by_rank "$sst2" --valid-rows 60 --train-rows 300 --evaluate --out model && same_output evaluated out'
+claim 'processes that MPI does not connect are an error' \
+  'OMPI_COMM_WORLD_SIZE= SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 exits 2 "${few[@]}" --steps 1 && says 1 && grep -q "started as 4 processes, of which MPI connects 1" err'
 program=tokenize
 refused 'a program for one process' 'this program runs as one process, but was started as 2' together 2 "$folder/tokenize" --vocab "$examples/sst2/sample/vocab.txt"
 program=sst2

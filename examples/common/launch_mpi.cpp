@@ -21,8 +21,14 @@ std::optional<Connection> connection;
 }  // namespace
 
 distributed::Communicator connect() {
-  if (distributed::launched().size == 1) return {};
-  return distributed::Communicator(connection.emplace().transport);
+  const int size = distributed::launched().size;
+  if (size == 1) return {};
+  const auto& transport = connection.emplace().transport;
+  const int found = transport->size();
+  if (found != size) disconnect();
+  require(found == size, "this program was started as ", size, " processes, of which MPI connects ", found,
+          "; start it with the mpirun of the MPI that it was built with, or with srun and its --mpi");
+  return distributed::Communicator(transport);
 }
 
 void disconnect() { connection.reset(); }

@@ -13,9 +13,12 @@ class Processes {
  public:
   // Returns the processes of this run: this one alone before start().
   static Processes& all();
-  // Connects this process with the others. Those but the first print nothing from then on. Throws Error if there are
-  // others and the program was built without MPI.
-  void start();
+  // Connects this process with the others. Those but the first print nothing from then on. Throws Error if the others
+  // cannot be reached, for example because the program was built without MPI, and if they were started with other
+  // arguments, except --threads and --progress.
+  void start(int argc, char** argv);
+  // Throws Error if a process has another value; `what` names it.
+  void require_same(std::uint64_t value, const char* what) const;
 
   const distributed::Communicator& communicator() const { return communicator_; }
   int size() const { return communicator_.size(); }
@@ -36,8 +39,8 @@ class Processes {
     if (failed) throw FirstFailed();
   }
 
-  // Lets this process use its share of the machine's processors.
-  void share_processors() const;
+  // Finds this process's share of the machine's processors, and uses it if `yes`. All processes call it.
+  void share_processors(bool yes) const;
 
  private:
   distributed::Communicator communicator_;

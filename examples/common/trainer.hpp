@@ -261,14 +261,24 @@ void run(const TrainerFlags& flags, typename System::Flags& own) {
     note("--batch-size " + std::to_string(flags.batch_size) +
          (flags.accumulate > 1 ? " with --accumulate " + std::to_string(flags.accumulate) : "") + " is more than the " +
          std::to_string(splits.train.count()) + " rows to train on, which make one batch");
-  if (flags.evaluate) {
-    print_start(splits, texts, config, model);
-    train::MetricsFile metrics(processes.is_first() ? flags.metrics : "");
-    report<A>(model, splits, flags, metrics);
-    return;
-  }
   if constexpr (requires { system.settings(); }) options.settings = system.settings();
   for (const auto& [flag, value] : own.saved) options.settings["--" + flag] = value;
+  if (processes.size() > 1) {
+    io::Crc64 crc;
+    for (const train::RunSettings& some : {run_settings(flags, config.sizes), options.settings})
+      for (const auto& [name, value] : some) crc.add(name + '=' + value + '\n');
+    crc.add(fingerprint(splits));
+    processes.require_same(crc.value(), "has other files or other data");
+  }
+  std::optional<train::MetricsFile> metrics;
+  processes.on_first([&] { metrics.emplace(flags.metrics); });
+  if (!metrics) metrics.emplace("");
+  if (flags.evaluate) {
+    distributed::broadcast(model, processes.communicator());
+    print_start(splits, texts, config, model);
+    report<A>(model, splits, flags, *metrics);
+    return;
+  }
   if constexpr (requires(train::EventWriter & events) { system.template after_step<A>(model, Index{}, events); })
     options.after_step = [&](const Model& m, Index step, train::EventWriter& events) {
       system.template after_step<A>(m, step, events);
@@ -278,7 +288,6 @@ void run(const TrainerFlags& flags, typename System::Flags& own) {
       system.template at_end<A>(splits, scores, out ? &*out : nullptr);
     };
   Training<A, Model> training(model, splits, flags, config.sizes, out ? &*out : nullptr, std::move(options));
-  train::MetricsFile metrics(processes.is_first() ? flags.metrics : "");
   const auto describe = [&] {
     std::map<std::string, std::string> files;
     if constexpr (requires { system.files(); }) files = system.files();
@@ -286,11 +295,11 @@ void run(const TrainerFlags& flags, typename System::Flags& own) {
     if constexpr (requires { system.model_config(); }) model_config = system.model_config();
     describe_model(*out, System::name, config, std::move(files), model_config);
   };
-  const Start start = flags.resume ? training.resume(metrics, describe) : Start::from_beginning;
+  const Start start = flags.resume ? training.resume(*metrics, describe) : Start::from_beginning;
   if (start == Start::finished) return;
   if (start == Start::from_beginning) {
     if (!flags.init.empty()) load_weights(model, flags.init);
-    processes.on_first([&] { metrics.begin(flags.resume && out->began_with(flags.metrics)); });
+    processes.on_first([&] { metrics->begin(flags.resume && out->began_with(flags.metrics)); });
   }
   processes.on_first([&] {
     if (!out) return;
@@ -299,7 +308,7 @@ void run(const TrainerFlags& flags, typename System::Flags& own) {
     if (flags.plot) plot_lengths(*out, splits.train);
   });
   print_start(splits, texts, config, model);
-  training.run(metrics);
+  training.run(*metrics);
 }
 
 // Runs a trainer's main().
@@ -307,7 +316,7 @@ template <class System>
 int trainer(int argc, char** argv) {
   const auto work = [&] {
     Processes& processes = Processes::all();
-    processes.start();
+    processes.start(argc, argv);
     typename System::Flags own;
     ParsedFlags parsed =
         parse_flags(argc, argv, System::description, System::defaults(), [&](CLI::App& app) { own.add(app); });
@@ -316,7 +325,7 @@ int trainer(int argc, char** argv) {
     const Index enough = heddle::detail::power_of_two(processes.size());
     if (flags.shards == 0) flags.shards = enough;
     require(flags.shards >= enough, "--shards ", flags.shards, " is less than the ", processes.size(), " processes");
-    if (flags.threads == 0) processes.share_processors();
+    processes.share_processors(flags.threads == 0);
     const bool bf16_rows = flags.precision == "bf16";
     if (!flags.predict.empty()) {
       if (!processes.is_first()) return;

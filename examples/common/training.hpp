@@ -59,6 +59,11 @@ inline std::function<double(Index)> make_schedule(const TrainerFlags& f, Index t
   return optim::Constant{f.warmup};
 }
 
+// Returns a checksum of all rows.
+inline std::string fingerprint(const Splits& splits) {
+  return "crc64 " + fingerprint(splits.train) + fingerprint(splits.valid) + fingerprint(splits.test);
+}
+
 // The start of a run: from the beginning, from a checkpoint, or none because the run is finished.
 enum class Start { from_beginning, resumed, finished };
 
@@ -94,12 +99,11 @@ class Training {
             require_batches(options_.drop_last ? splits.train.count() / flags.step_rows() : batches_.per_epoch())),
         schedule_(make_schedule(flags, total_steps())),
         progress_(processes_.is_first() ? flags.progress : "none") {
-    if (!out && processes_.size() == 1) return;
+    if (!out) return;
     train::RunSettings settings = run_settings(flags, sizes);
     settings.insert(options_.settings.begin(), options_.settings.end());
-    settings["--data"] = "crc64 " + fingerprint(splits.train) + fingerprint(splits.valid) + fingerprint(splits.test);
-    require_same_on_all(settings);
-    if (out) checkpoints_.emplace(out->path(), model, optimizer_.state(), std::move(settings), note);
+    settings["--data"] = fingerprint(splits);
+    checkpoints_.emplace(out->path(), model, optimizer_.state(), std::move(settings), note);
   }
 
   // Resumes the run in the folder, and its metrics. Calls check() before anything is changed. Throws FileError for
@@ -169,16 +173,6 @@ class Training {
             flags_.accumulate > 1 ? " with --accumulate " + std::to_string(flags_.accumulate) : "",
             " is more than the ", splits_.train.count(), " rows to train on, and the last, smaller batch is dropped");
     return batches;
-  }
-  // Throws Error if processes were started with other flags, or read other data.
-  void require_same_on_all(const train::RunSettings& settings) const {
-    io::Crc64 crc;
-    for (const auto& [name, value] : settings)
-      for (const std::string* text : {&name, &value})
-        crc.add(std::as_bytes(std::span(text->c_str(), text->size() + 1)));
-    const std::vector<std::uint64_t> all = processes_.communicator().all_gather(std::vector{crc.value()});
-    const auto other = std::find_if(all.begin(), all.end(), [&](std::uint64_t sum) { return sum != all[0]; });
-    require(other == all.end(), "process ", other - all.begin(), " has other flags or other data than process 0");
   }
   Index total_steps() const {
     const Index most = std::numeric_limits<Index>::max();

@@ -309,6 +309,68 @@ TEST_CASE("add_last_part: errors while gradients travel") {
                                            "call backward once"));
 }
 
+TEST_CASE("GradientSum: after the last part, a part of the same batch is refused") {
+  Random random(1);
+  Everything model(random);
+  distributed::GradientSum sum(model);
+  for (int batch = 0; batch < 2; ++batch) {
+    sum.add_last_part([] {});
+    CHECK_THROWS_WITH(sum.add_part(), ContainsSubstring("the last part of the batch was added; call finish()"));
+    CHECK_THROWS_WITH(sum.add_last_part([] {}), ContainsSubstring("the last part of the batch was added"));
+    sum.finish();
+  }
+}
+
+TEST_CASE("GradientSum: a part that fails is dropped, and the next batch is added") {
+  std::vector<double> norms(2);
+  on_processes(2, [&](const distributed::Communicator& c) {
+    Random random(1);
+    Large model(random);
+    distributed::GradientSum sum(model, c);
+    const auto step = [&](bool fails) {
+      sum.add_last_part([&] {
+        require(!fails, "it fails");
+        backward(model.loss(c.rank(), 0));
+      });
+      sum.finish();
+    };
+    step(false);
+    zero_grad(model);
+    try {
+      step(true);
+    } catch (const Error&) {
+      step(false);
+    }
+    norms[static_cast<std::size_t>(c.rank())] = optim::grad_norm(model);
+  });
+  CHECK((norms[0] > 0 && norms[0] == norms[1]));
+}
+
+TEST_CASE("GradientSum: parameters that are frozen later, and other numbers of parameters") {
+  std::vector<std::string> errors(2);
+  std::vector<int> are_frozen(2, 0);
+  on_processes(2, [&](const distributed::Communicator& c) {
+    Random random(1);
+    Everything model(random);
+    distributed::GradientSum sum(model, c);
+    model.twice.weight.freeze();
+    backward_of_part(model, eleven_texts(), c.rank(), 2);
+    sum.add_part();
+    sum.finish();
+    const auto rank = static_cast<std::size_t>(c.rank());
+    are_frozen[rank] = !model.twice.weight.grad() && model.head.weight.grad();
+    if (rank == 1) model.head.weight.freeze();
+    distributed::GradientSum other(model, c);
+    try {
+      other.finish();
+    } catch (const Error& error) {
+      errors[rank] = error.what();
+    }
+  });
+  CHECK(are_frozen == std::vector<int>(2, 1));
+  CHECK((errors[0] == errors[1] && errors[0].starts_with("GradientSum: process 1 has ")));
+}
+
 TEST_CASE("broadcast: a model and its optimizer continue on all processes as on the first") {
   std::vector<std::vector<float>> weights(3);
   on_processes(3, [&](const distributed::Communicator& c) {

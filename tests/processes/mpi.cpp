@@ -77,6 +77,8 @@ int main(int argc, char** argv) try {
   }
   check_communicator(world);
   check_training(world);
+  distributed::mpi().barrier();  // a second handle, which does not end MPI
+  check(true, "MPI runs until the last handle", world);
 } catch (const Error& error) {
   std::fprintf(stderr, "mpi: error: %s\n", error.what());
   return 1;

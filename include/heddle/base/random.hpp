@@ -60,7 +60,7 @@ class Random {
 
   /// Returns the generator for a batch that is a part of a larger one. Dropout of its rows, of one row for each of its
   /// sequences, and of its attention then draws what it draws for them in the larger batch. This needs rows of a
-  /// multiple of eight elements, and more rows than sequences. Otherwise the parts have draws of their own.
+  /// multiple of eight elements, and more rows than sequences. Otherwise draws differ from those of the larger batch.
   Random for_part(const BatchPart& part) const {
     Random of_part = *this;
     of_part.part_ = part;

@@ -78,8 +78,8 @@ class GrowingFile {
 class TokenFileWriter {
  public:
   /// Begins or continues a file. Ids are below `vocabulary`; `tokenizer` is a checksum of what makes them.
-  /// @throws WriteError for a file that cannot be written, and FileError if the file was begun with another vocabulary or
-  /// tokenizer, or what was written of it is damaged.
+  /// @throws WriteError for a file that cannot be written, and FileError if the file was begun with another vocabulary
+  /// or tokenizer, or what was written of it is damaged.
   TokenFileWriter(const std::string& path, Index vocabulary, std::uint64_t tokenizer)
       : path_(path), ids_(path + ".part"), ends_(path + ".part.ends"), vocabulary_(vocabulary) {
     constexpr Index of_two_bytes = 1 << 16;

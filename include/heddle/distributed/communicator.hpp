@@ -92,6 +92,9 @@ class Communicator {
   /// Returns the number of processes.
   int size() const { return transport_->size(); }
 
+  /// Returns whether another thread than before may call the members.
+  bool serves_all_threads() const { return transport_->serves_all_threads(); }
+
   /// Waits until every process has called this function.
   void barrier() const { all_gather(std::vector<char>(1)); }
 

@@ -89,8 +89,8 @@ class SummedGradient {
   Has has() const { return has_; }
 
   void add_part() {
-    parts_.push(heddle::detail::sparse_grad(value()));
-    value().set_grad({});
+    parts_.push(heddle::detail::sparse_grad(value()));  // none if the parameter is frozen now
+    if (value().requires_grad()) value().set_grad({});
   }
   void end_group() {
     if (auto sum = parts_.take()) groups_.push(std::move(*sum));
@@ -124,7 +124,11 @@ class SummedGradient {
     heddle::detail::set_sparse_grad(value(), communicator.all_reduce(rows));
   }
   // Stores the sum over all processes as the parameter's gradient.
-  void set(const Tensor<T>& sum) const { value().set_grad(sum.with_shape(value().shape()).to(value().device())); }
+  void set(const Tensor<T>& sum) const {
+    require(value().requires_grad(), "GradientSum: parameter '", name_,
+            "' is frozen on this process but has a gradient on another");
+    value().set_grad(sum.with_shape(value().shape()).to(value().device()));
+  }
 
  private:
   std::string name_;
@@ -183,7 +187,8 @@ class BucketOf final : public Bucket {
 /// The sum of a model's gradients over the parts of a batch and over all processes. Parts are added in the order of one
 /// tree: first those of a group, then groups, then processes. With as many parts and groups in all, and groups divided
 /// among the processes as parts_of() does, the sum has the same bits for every number of processes. While parts are
-/// added, there is one further copy of the gradients for each level of the tree.
+/// added, there is one further copy of the gradients for each level of the tree. A parameter that is unfrozen later is
+/// not added: make another GradientSum.
 class GradientSum final : private heddle::detail::PassWatch {
  public:
   /// Creates the sum of the gradients of all parameters of `model` that are not frozen, for any number of batches.
@@ -201,7 +206,9 @@ class GradientSum final : private heddle::detail::PassWatch {
 
   /// Takes the gradients that the parameters have, those of one part. They have none afterwards. A part without rows
   /// counts, too.
+  /// @throws Error after the last part of a batch.
   void add_part() {
+    require_more();
     each([](auto& gradient, std::size_t) { gradient.add_part(); });
   }
   /// Ends a group of parts.
@@ -211,20 +218,21 @@ class GradientSum final : private heddle::detail::PassWatch {
   /// Adds the last part of the batch on this process: calls compute(), which runs one backward on this thread, or does
   /// nothing for a part without rows. From the second batch on, gradients travel while the backward runs: each as soon
   /// as it is complete, in messages of some MiB. Every process calls it for its last part, or none does. If compute()
-  /// throws, other processes may wait for this one until it ends. @throws Error for a second backward.
+  /// throws, the batch is dropped, and other processes may wait for this one until it ends. @throws Error for a second
+  /// backward, and after the last part of a batch.
   template <class F>
   void add_last_part(F&& compute) {
-    if (!begin_sending()) {
-      compute();
-      return add_part();
-    }
-    const Watching watching(*this);
+    require_more();
+    const bool sends = begin_sending();
+    has_last_ = true;
     try {
+      const Watching watching(*this);
       compute();
     } catch (...) {
-      background_.reset();
+      reset();
       throw;
     }
+    if (!sends) return each([](auto& gradient, std::size_t) { gradient.add_part(); });
     each([&](auto& gradient, std::size_t number) {
       if (!places_[number])
         gradient.add_part();
@@ -243,6 +251,7 @@ class GradientSum final : private heddle::detail::PassWatch {
       own.push_back(gradient.has());
     });
     if (background_) background_->finish();
+    if (kinds_.empty()) require_same_number();
     const std::vector<detail::Has> all = communicator_.all_gather(own);
     kinds_ = own;
     for (std::size_t at = 0; at < all.size(); ++at)
@@ -305,8 +314,9 @@ class GradientSum final : private heddle::detail::PassWatch {
     is_sent_.assign(places_.size(), false);
     numbers_.clear();
     last_uses_.clear();
-    has_pass_ = false;
+    has_pass_ = has_last_ = false;
   }
+  void require_more() const { require(!has_last_, "GradientSum: the last part of the batch was added; call finish()"); }
 
   // Makes buckets for those dense gradients that have none. The last parameters, whose gradients are complete first,
   // are in the first buckets.
@@ -342,7 +352,8 @@ class GradientSum final : private heddle::detail::PassWatch {
         bytes += gradient.size() * static_cast<Index>(sizeof(T));
       on_cpu = on_cpu && gradient.value().device() == Device::cpu;
     });
-    if (communicator_.size() == 1 || !on_cpu || bytes < least_bytes_to_send) return false;
+    if (communicator_.size() == 1 || !on_cpu || bytes < least_bytes_to_send || !communicator_.serves_all_threads())
+      return false;
     make_buckets();
     each([&](const auto& gradient, std::size_t number) {
       if (places_[number]) numbers_[gradient.value().node().get()] = number;
@@ -392,6 +403,13 @@ class GradientSum final : private heddle::detail::PassWatch {
     for (; !last_uses_.empty() && last_uses_.back().second > id; last_uses_.pop_back()) send(last_uses_.back().first);
   }
 
+  // Throws Error on all processes unless all have as many parameters.
+  void require_same_number() const {
+    const std::vector<std::size_t> all = communicator_.all_gather(std::vector{places_.size()});
+    const auto other = std::find_if(all.begin(), all.end(), [&](std::size_t count) { return count != all[0]; });
+    require(other == all.end(), "GradientSum: process ", other - all.begin(), " has ", other == all.end() ? 0 : *other,
+            " parameters that are not frozen; process 0 has ", all[0]);
+  }
   // Throws the error about entry `at` of what all processes have.
   [[noreturn]] void fail_not_finite(std::size_t at) {
     std::string name;
@@ -415,6 +433,7 @@ class GradientSum final : private heddle::detail::PassWatch {
   std::vector<bool> is_sent_;
   std::unordered_map<const heddle::detail::Node*, std::size_t> numbers_;  // of the parameters that are sent
   bool has_pass_ = false;                                         // whether the backward of the last part has begun
+  bool has_last_ = false;                                         // whether the last part was added
   std::vector<std::pair<std::size_t, std::uint64_t>> last_uses_;  // parameters and ids, ascending by id
   std::optional<detail::Background> background_;                  // the last member: it uses the others
 };

@@ -13,6 +13,8 @@
 #include <cstdlib>
 #include <exception>
 #include <limits>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -33,16 +35,31 @@ inline void check_mpi(int code, const char* call) {
   fail<CommunicationError>("MPI: ", call, " failed: ", std::string_view(text, static_cast<std::size_t>(length)));
 }
 
-// Starts MPI unless it runs already, and then ends it. If it is destroyed because of an exception, the end of this
-// process will end all others: they may be waiting for it.
+// A run of MPI, which is started unless the program has done so, and then ended with the last handle. If that is
+// released because of an exception, the end of this process will end all others: they may be waiting for it.
 class MpiRun {
  public:
+  // Returns a handle to the run. Throws CommunicationError if MPI has ended.
+  static std::shared_ptr<MpiRun> begin() {
+    static std::mutex mutex;
+    static std::weak_ptr<MpiRun> current;
+    const std::lock_guard lock(mutex);
+    std::shared_ptr<MpiRun> run = current.lock();
+    if (!run) current = run = std::make_shared<MpiRun>();
+    return run;
+  }
+
   MpiRun() {
-    int runs = 0;
-    MPI_Initialized(&runs);
-    is_own_ = !runs;
-    int level = MPI_THREAD_SINGLE;
-    if (is_own_) check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
+    int begun = 0, ended = 0;
+    MPI_Initialized(&begun);
+    MPI_Finalized(&ended);
+    require<CommunicationError>(!ended,
+                                "MPI has ended, and cannot start again; keep the communicator until the end of main()");
+    is_own_ = !begun;
+    if (is_own_)
+      check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level_), "MPI_Init_thread");
+    else
+      check_mpi(MPI_Query_thread(&level_), "MPI_Query_thread");
   }
   MpiRun(const MpiRun&) = delete;
   ~MpiRun() {
@@ -53,8 +70,12 @@ class MpiRun {
       MPI_Finalize();
   }
 
+  // Returns whether any thread may call MPI, one at a time.
+  bool serves_all_threads() const { return level_ >= MPI_THREAD_SERIALIZED; }
+
  private:
   bool is_own_ = false;
+  int level_ = MPI_THREAD_SINGLE;
   int exceptions_ = std::uncaught_exceptions();
 };
 
@@ -95,6 +116,7 @@ class MpiTransport final : public Transport {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
+  bool serves_all_threads() const override { return run_->serves_all_threads(); }
 
   void exchange(int other, std::span<const std::byte> sent, std::span<std::byte> received) override {
     while (!sent.empty() || !received.empty()) {
@@ -148,7 +170,7 @@ class MpiTransport final : public Transport {
     }
   }
 
-  detail::MpiRun run_;
+  std::shared_ptr<detail::MpiRun> run_ = detail::MpiRun::begin();
   MPI_Comm communicator_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
 };

@@ -23,6 +23,8 @@ class Transport {
   virtual int rank() const = 0;
   /// Returns the number of processes.
   virtual int size() const = 0;
+  /// Returns whether a thread may call the members while another one, which called them before, does not.
+  virtual bool serves_all_threads() const { return true; }
   /// Sends bytes to another process and receives bytes from it. Either span may be empty.
   virtual void exchange(int other, std::span<const std::byte> sent, std::span<std::byte> received) = 0;
   /// Copies the bytes of process `root` to all others.
