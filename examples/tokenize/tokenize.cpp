@@ -149,8 +149,8 @@ std::size_t read_input(std::span<char> block) {
   }
 }
 
-// Reads standard input and calls each(lines, is_end) for whole lines as they arrive, each ended by LF. At the end of the
-// input, a last line without LF gets one.
+// Reads standard input and calls each(lines, is_end) for whole lines as they arrive, each ended by LF. At the end of
+// the input, a last line without LF gets one.
 template <class Each>
 void read_lines(Each each) {
   std::vector<char> block(std::size_t{1} << 22);  // large enough to keep all threads busy
