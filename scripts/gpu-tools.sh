@@ -9,7 +9,7 @@ programs=(cuda_tests cuda_random_cases cuda_large_tensors heddle_tests cuda_benc
 # The options of a build whose programs run on other machines. The kernels are one shared library, so that they can be
 # rebuilt alone. They are not compressed, because the PTX interpreter, which rehearses the run, reads their PTX as text.
 portable_options=(-DCMAKE_BUILD_TYPE=Release -DHEDDLE_CUDA=ON -DHEDDLE_CUDA_SHARED=ON -DCMAKE_CUDA_FLAGS=--no-compress -DHEDDLE_NATIVE=OFF
-  -DHEDDLE_ONEDNN=OFF -DHEDDLE_ZLIB=OFF -DHEDDLE_INSTALL=OFF "-DCMAKE_BUILD_RPATH=\$ORIGIN")
+  -DHEDDLE_ONEDNN=OFF -DHEDDLE_ZLIB=OFF -DHEDDLE_MPI=OFF -DHEDDLE_INSTALL=OFF "-DCMAKE_BUILD_RPATH=\$ORIGIN")
 
 # configure_programs FOLDER OPTION...: configures a build of all programs with their tests. As in scripts/test, the
 # tests of a folder are one file.
