@@ -95,6 +95,13 @@ class SummedGradient {
   void end_group() {
     if (auto sum = parts_.take()) groups_.push(std::move(*sum));
   }
+  // Drops the gradient and all sums.
+  void drop() {
+    parts_.take();
+    groups_.take();
+    own_ = {};
+    if (value().requires_grad()) value().set_grad({});
+  }
   // Ends the sum of this process.
   void end() {
     end_group();
@@ -205,8 +212,7 @@ class GradientSum final : private heddle::detail::PassWatch {
   GradientSum(const GradientSum&) = delete;
 
   /// Takes the gradients that the parameters have, those of one part. They have none afterwards. A part without rows
-  /// counts, too.
-  /// @throws Error after the last part of a batch.
+  /// counts, too. @throws Error after the last part of a batch.
   void add_part() {
     require_more();
     each([](auto& gradient, std::size_t) { gradient.add_part(); });
@@ -230,6 +236,7 @@ class GradientSum final : private heddle::detail::PassWatch {
       compute();
     } catch (...) {
       reset();
+      each([](auto& gradient, std::size_t) { gradient.drop(); });
       throw;
     }
     if (!sends) return each([](auto& gradient, std::size_t) { gradient.add_part(); });
