@@ -17,7 +17,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 launcher=(mpirun)
 if mpirun --version | grep -q 'Open MPI'; then launcher+=(--oversubscribe); fi
 # together N COMMAND...: runs the command as N processes.
-together() { timeout 60 "${launcher[@]}" -n "$@"; }
+together() { timeout 300 "${launcher[@]}" -n "$@"; }
 
 # by_rank FIRST OTHERS: writes the script by_rank, which runs the command in its arguments, after FIRST in the first
 # process and after OTHERS in the others. (mpirun takes several programs, but that of Open MPI 5.0.7 crashes then.)

@@ -9,11 +9,11 @@ using namespace heddle::testing;
 
 namespace {
 
-using Texts = std::vector<std::vector<int>>;
+using TokenTexts = std::vector<std::vector<int>>;
 
-// Texts of 0 to 9 tokens.
-Texts texts_below(int vocabulary, int count) {
-  Texts texts;
+// TokenTexts of 0 to 9 tokens.
+TokenTexts token_texts(int vocabulary, int count) {
+  TokenTexts texts;
   for (int n = 0; n < count; ++n) {
     texts.emplace_back();
     for (int t = 0; t < n * 7 % 10; ++t) texts.back().push_back(static_cast<int>((n * 7919LL + t * 31LL) % vocabulary));
@@ -21,15 +21,15 @@ Texts texts_below(int vocabulary, int count) {
   return texts;
 }
 
-void write_texts(const std::string& path, int vocabulary, const Texts& texts) {
+void write_token_file(const std::string& path, int vocabulary, const TokenTexts& texts) {
   data::TokenFileWriter writer(path, vocabulary, 42);
   for (const std::vector<int>& text : texts) writer.add(text);
   writer.finish();
 }
 
-Texts read_texts(const std::string& path) {
+TokenTexts read_token_file(const std::string& path) {
   const data::TokenFile file(path);
-  Texts texts;
+  TokenTexts texts;
   for (Index n = 0; n < file.count(); ++n) {
     texts.push_back(file.ids(n));
     CHECK(file.length(n) == std::ssize(texts.back()));
@@ -38,36 +38,36 @@ Texts read_texts(const std::string& path) {
 }
 
 // Writes bytes into the middle of a file.
-void overwrite(const std::string& path, std::size_t at, std::string_view bytes) {
+void overwrite_bytes(const std::string& path, std::size_t at, std::string_view bytes) {
   std::string content = get(path);
   content.replace(at, bytes.size(), bytes);
   put(path, content);
 }
 
-constexpr std::size_t header_size = sizeof(data::detail::TokenFileHeader);
+constexpr std::size_t token_header_size = sizeof(data::detail::TokenFileHeader);
 
 }  // namespace
 
 TEST_CASE("TokenFile: reads what was written, with ids of 16 and of 32 bits") {
   const TemporaryFolder folder;
   for (const int vocabulary : {2, 65536, 65537, 250'002}) {
-    const Texts texts = texts_below(vocabulary, 40);
-    write_texts(folder / "tokens", vocabulary, texts);
+    const TokenTexts texts = token_texts(vocabulary, 40);
+    write_token_file(folder / "tokens", vocabulary, texts);
     CAPTURE(vocabulary);
-    CHECK(read_texts(folder / "tokens") == texts);
+    CHECK(read_token_file(folder / "tokens") == texts);
     const data::TokenFile file(folder / "tokens");
     CHECK((file.count() == 40 && file.tokens() == 180 && file.longest() == 9 && file.tokenizer() == 42));
     CHECK(folder.names() == std::set<std::string>{"tokens"});
   }
-  write_texts(folder / "none", 10, {});
+  write_token_file(folder / "none", 10, {});
   CHECK(data::TokenFile(folder / "none").count() == 0);
-  write_texts(folder / "empty", 10, {{}, {}});
-  CHECK(read_texts(folder / "empty") == Texts{{}, {}});
+  write_token_file(folder / "empty", 10, {{}, {}});
+  CHECK(read_token_file(folder / "empty") == TokenTexts{{}, {}});
 }
 
 TEST_CASE("TokenFile: the bytes are those of the format") {
   const TemporaryFolder folder;
-  write_texts(folder / "tokens", 1000, {{1, 258}, {}, {3}});
+  write_token_file(folder / "tokens", 1000, {{1, 258}, {}, {3}});
   const std::string bytes = get(folder / "tokens");
   CHECK(bytes.size() == 64 + 8 + 3 * 8 + 8);
   CHECK(bytes.substr(0, 8) == "heddletk");
@@ -79,12 +79,12 @@ TEST_CASE("TokenFile: the bytes are those of the format") {
 
 TEST_CASE("TokenFile: files larger than a block") {
   const TemporaryFolder folder;
-  Texts texts;
+  TokenTexts texts;
   for (int n = 0; n < 30; ++n) texts.emplace_back(50'000, n * 1000 + 7);
-  write_texts(folder / "tokens", 100'000, texts);
-  CHECK(read_texts(folder / "tokens") == texts);
+  write_token_file(folder / "tokens", 100'000, texts);
+  CHECK(read_token_file(folder / "tokens") == texts);
   // A change is found when its block is read.
-  overwrite(folder / "tokens", header_size + 3 * (std::size_t{1} << 20) + 5, "x");
+  overwrite_bytes(folder / "tokens", token_header_size + 3 * (std::size_t{1} << 20) + 5, "x");
   const data::TokenFile file(folder / "tokens");
   CHECK(file.ids(0) == texts[0]);
   CHECK_THROWS_WITH(file.ids(16), ContainsSubstring("tokens: the content after byte 3145792 was changed"));
@@ -94,7 +94,7 @@ TEST_CASE("TokenFile: files larger than a block") {
 TEST_CASE("TokenFile: other files, and files that were changed, are refused by name") {
   const TemporaryFolder folder;
   const std::string path = folder / "tokens";
-  write_texts(path, 1000, texts_below(1000, 20));
+  write_token_file(path, 1000, token_texts(1000, 20));
   const std::string whole = get(path);
   const auto refused = [&](const std::string& content, const std::string& message) {
     put(path, content);
@@ -118,7 +118,7 @@ TEST_CASE("TokenFile: other files, and files that were changed, are refused by n
   changed.back() = static_cast<char>(changed.back() + 1);
   refused(changed, "its checksums were changed");
   changed = whole;
-  changed[header_size] = static_cast<char>(changed[header_size] + 1);
+  changed[token_header_size] = static_cast<char>(changed[token_header_size] + 1);
   put(path, changed);
   CHECK_THROWS_WITH(data::TokenFile(path).length(0), ContainsSubstring("the content after byte 64 was changed"));
   CHECK_THROWS_WITH(data::TokenFile(folder / "missing"), ContainsSubstring("missing"));
@@ -159,8 +159,8 @@ TEST_CASE("TokenFile: more than 2^32 tokens") {
 
 TEST_CASE("TokenFileWriter: continues after the last save, and ends with the same bytes") {
   const TemporaryFolder folder;
-  const Texts texts = texts_below(1000, 50);
-  write_texts(folder / "whole", 1000, texts);
+  const TokenTexts texts = token_texts(1000, 50);
+  write_token_file(folder / "whole", 1000, texts);
   {
     data::TokenFileWriter writer(folder / "tokens", 1000, 42);
     CHECK(!writer.resumed());
