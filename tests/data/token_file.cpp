@@ -109,7 +109,7 @@ TEST_CASE("TokenFile: other files, and files that were changed, are refused by n
   std::string changed = whole;
   changed[8] = 2;
   refused(changed, "has version 2 of the format; this heddle reads version 1");
-  for (const std::size_t at : {12, 16, 24, 32, 40, 48, 56}) {
+  for (const std::size_t at : {12u, 16u, 24u, 32u, 40u, 48u, 56u}) {
     changed = whole;
     changed[at] = static_cast<char>(changed[at] + 1);
     refused(changed, "its header was changed");

@@ -4,7 +4,9 @@
 #pragma once
 #include <algorithm>
 #include <concepts>
+#include <thread>
 #include <tuple>
+#include <vector>
 
 #include <heddle/autograd/nodes.hpp>
 #include <heddle/autograd/run_log.hpp>
@@ -22,7 +24,35 @@ class PassWatch {
  protected:
   ~PassWatch() = default;
 };
-inline thread_local PassWatch* pass_watch = nullptr;
+
+// The watches of all threads, of which a thread has at most one. They are not thread-local: LeakSanitizer of clang 14
+// crashes if a library that can be unloaded has more thread-local variables.
+class PassWatches {
+ public:
+  static void add(PassWatch& watch) {
+    const CriticalSection section(mutex);
+    all.emplace_back(std::this_thread::get_id(), &watch);
+    ++count;
+  }
+  static void remove(const PassWatch& watch) {
+    const CriticalSection section(mutex);
+    std::erase_if(all, [&](const auto& each) { return each.second == &watch; });
+    --count;
+  }
+  // Returns the watch of this thread, or null.
+  static PassWatch* find() {
+    if (count.load(std::memory_order_relaxed) == 0) return nullptr;
+    const CriticalSection section(mutex);
+    for (const auto& [thread, watch] : all)
+      if (thread == std::this_thread::get_id()) return watch;
+    return nullptr;
+  }
+
+ private:
+  static inline std::mutex mutex;
+  static inline std::vector<std::pair<std::thread::id, PassWatch*>> all;
+  static inline std::atomic<int> count = 0;
+};
 
 // One backward pass. It repeatedly takes the node with the highest id that has a gradient: the node's consumers have
 // higher ids, so its gradient is complete.
@@ -108,7 +138,7 @@ class BackwardPass {
         forward_stream_ = node.stream;
         cuda::order_streams(forward_stream_, cuda::stream());
       }
-    PassWatch* const watch = leaves_ ? pass_watch : nullptr;
+    PassWatch* const watch = leaves_ ? PassWatches::find() : nullptr;
     if (watch) watch->begins(y.node());
     deliver(*y.node(), y.node(), dy);
     while (!pending_.empty()) {

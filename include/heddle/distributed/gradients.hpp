@@ -286,12 +286,12 @@ class GradientSum final : private heddle::detail::PassWatch {
   // A scope in which this object follows the backward passes of the thread.
   class Watching {
    public:
-    explicit Watching(GradientSum& self) { heddle::detail::pass_watch = &self; }
+    explicit Watching(GradientSum& self) : watch_(self) { heddle::detail::PassWatches::add(watch_); }
     Watching(const Watching&) = delete;
-    ~Watching() { heddle::detail::pass_watch = before_; }
+    ~Watching() { heddle::detail::PassWatches::remove(watch_); }
 
    private:
-    heddle::detail::PassWatch* before_ = heddle::detail::pass_watch;
+    heddle::detail::PassWatch& watch_;
   };
 
   static constexpr Index bucket_bytes = Index{1} << 23;
