@@ -24,12 +24,16 @@ endif()
 
 find_package(Threads REQUIRED)
 
+foreach(option ONEDNN ZLIB MPI)
+  if(NOT HEDDLE_${option} MATCHES "^(AUTO|ON|OFF)$")
+    message(FATAL_ERROR "heddle: HEDDLE_${option} must be AUTO, ON or OFF, not ${HEDDLE_${option}}")
+  endif()
+endforeach()
+
 # oneDNN brings the OpenMP runtime that it was built with, usually g++'s. A program that clang compiles with OpenMP
 # would have two.
 set(HEDDLE_USES_ONEDNN OFF)
-if(NOT HEDDLE_ONEDNN MATCHES "^(AUTO|ON|OFF)$")
-  message(FATAL_ERROR "heddle: HEDDLE_ONEDNN must be AUTO, ON or OFF, not ${HEDDLE_ONEDNN}")
-elseif(NOT HEDDLE_ONEDNN STREQUAL OFF)
+if(NOT HEDDLE_ONEDNN STREQUAL OFF)
   list(APPEND CMAKE_MODULE_PATH ${CMAKE_CURRENT_LIST_DIR})
   find_package(OneDNN QUIET)
   if(OneDNN_FOUND AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
@@ -43,9 +47,7 @@ elseif(NOT HEDDLE_ONEDNN STREQUAL OFF)
 endif()
 
 set(HEDDLE_USES_ZLIB OFF)
-if(NOT HEDDLE_ZLIB MATCHES "^(AUTO|ON|OFF)$")
-  message(FATAL_ERROR "heddle: HEDDLE_ZLIB must be AUTO, ON or OFF, not ${HEDDLE_ZLIB}")
-elseif(NOT HEDDLE_ZLIB STREQUAL OFF)
+if(NOT HEDDLE_ZLIB STREQUAL OFF)
   find_package(ZLIB QUIET)
   if(ZLIB_FOUND)
     set(HEDDLE_USES_ZLIB ON)
@@ -57,9 +59,7 @@ elseif(NOT HEDDLE_ZLIB STREQUAL OFF)
 endif()
 
 set(HEDDLE_USES_MPI OFF)
-if(NOT HEDDLE_MPI MATCHES "^(AUTO|ON|OFF)$")
-  message(FATAL_ERROR "heddle: HEDDLE_MPI must be AUTO, ON or OFF, not ${HEDDLE_MPI}")
-elseif(NOT HEDDLE_MPI STREQUAL OFF)
+if(NOT HEDDLE_MPI STREQUAL OFF)
   set(MPI_CXX_SKIP_MPICXX ON)  # heddle uses MPI's interface for C
   find_package(MPI QUIET COMPONENTS CXX)
   if(MPI_CXX_FOUND)

@@ -38,15 +38,13 @@ inline MaskedBatch filled(const MaskedBatch& batch, Index most) {
 
 // Returns a part of a batch, as data::part(). The rows are ascending.
 inline MaskedBatch part(const MaskedBatch& batch, const BatchPart& place) {
-  std::vector<int> rows;
-  Index before = 0;
-  for (const int row : batch.rows.host()) {
-    if (row >= place.first_row + place.rows) break;
-    row < place.first_row ? void(++before) : rows.push_back(row - static_cast<int>(place.first_row));
-  }
-  const auto count = static_cast<Index>(rows.size());
-  return {batch.ids.leading(place.first_row, place.first_row + place.rows), data::part(batch.sequences, place),
-          Tensor<int>({count}, rows), batch.labels.leading(before, before + count)};
+  const std::vector<int> all = batch.rows.host();
+  const Index first = place.first_row, last = first + place.rows;
+  const auto begin = std::lower_bound(all.begin(), all.end(), first), end = std::lower_bound(begin, all.end(), last);
+  std::vector<int> rows(begin, end);
+  for (int& row : rows) row -= static_cast<int>(first);
+  return {batch.ids.leading(first, last), data::part(batch.sequences, place), Tensor<int>({end - begin}, rows),
+          batch.labels.leading(begin - all.begin(), end - all.begin())};
 }
 
 struct Pretrainer {

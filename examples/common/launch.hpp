@@ -11,7 +11,7 @@ namespace heddle::examples {
 distributed::Communicator connect();
 // Ends the connection. All processes call it.
 void disconnect();
-// Returns the number of threads for this process. All processes call it.
+// Returns the number of threads for this process, if there are several. All of them call it.
 int share_of_processors(const distributed::Communicator& communicator);
 // Tells the other processes how this one ends, and returns how they do. Returns nothing if some have not told it after
 // `seconds`; a negative number is no limit.

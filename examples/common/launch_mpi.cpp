@@ -34,7 +34,7 @@ distributed::Communicator connect() {
 void disconnect() { connection.reset(); }
 
 int share_of_processors(const distributed::Communicator& communicator) {
-  return connection ? distributed::share_of_processors(communicator) : threads();
+  return distributed::share_of_processors(communicator);
 }
 
 std::optional<std::vector<int>> exit_codes(int own, double seconds) {

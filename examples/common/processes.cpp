@@ -1,6 +1,5 @@
 #include "processes.hpp"
 
-#include <algorithm>
 #include <cstdio>
 #include <heddle/io/crc64.hpp>
 
@@ -26,9 +25,8 @@ void Processes::start(int argc, char** argv) {
 }
 
 void Processes::require_same(std::uint64_t value, const char* what) const {
-  const std::vector<std::uint64_t> all = communicator_.all_gather(std::vector{value});
-  const auto other = std::find_if(all.begin(), all.end(), [&](std::uint64_t one) { return one != all[0]; });
-  require(other == all.end(), "process ", other - all.begin(), ' ', what, " than process 0");
+  const std::optional<int> other = communicator_.first_different(value);
+  require(!other, "process ", other.value_or(0), ' ', what, " than process 0");
 }
 
 void Processes::share_processors(bool yes) const {

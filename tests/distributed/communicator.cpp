@@ -1,4 +1,4 @@
-// What processes say to one another, with threads in place of processes.
+// Communicators, with threads in place of processes.
 #include <heddle/distributed/communicator.hpp>
 
 #include "../harness/numbers.hpp"
@@ -134,6 +134,8 @@ TEST_CASE("broadcast, all_gather and barrier") {
     ok = ok && c.broadcast(std::string(c.rank() == 1 ? "" : "x"), 1).empty();
     ok = ok && c.all_gather(std::vector<double>{c.rank() + .5, -1.}) == std::vector<double>{.5, -1, 1.5, -1, 2.5, -1};
     ok = ok && c.all_gather(std::vector<int>{}).empty();
+    ok = ok && !c.first_different(5) && c.first_different(c.rank() == 2 ? 6 : 5) == 2 &&
+         c.first_different(c.rank()) == 1;
     c.barrier();
     agrees[static_cast<std::size_t>(c.rank())] = ok;
   });

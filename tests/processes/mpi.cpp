@@ -1,5 +1,5 @@
-// What processes say to one another over MPI. Started by mpirun; every process checks its own results, and the first
-// one prints `ok: …`. With the argument `leave`, the last process ends by an exception while the others wait for it.
+// Communicators on MPI. mpirun starts this program; every process checks its own results, and the first one prints
+// `ok: …`. With the argument `leave`, the last process ends by an exception while the others wait for it.
 #include <cstdio>
 #include <cstring>
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -125,6 +126,15 @@ class Communicator {
     std::vector<T> all(own.size() * static_cast<std::size_t>(size()));
     transport_->all_gather(std::as_bytes(std::span(own)), std::as_writable_bytes(std::span(all)));
     return all;
+  }
+
+  /// Returns the first process whose value differs from that of process 0, if there is one.
+  template <class T>
+  std::optional<int> first_different(const T& own) const {
+    const std::vector<T> all = all_gather(std::vector<T>{own});
+    for (int other = 1; other < size(); ++other)
+      if (all[static_cast<std::size_t>(other)] != all[0]) return other;
+    return std::nullopt;
   }
 
   /// Replaces values by their sums over all processes.

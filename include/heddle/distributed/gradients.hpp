@@ -64,8 +64,8 @@ class TreeSum {
   std::vector<std::optional<Value>> sums_;  // [level]
 };
 
-// What a process has of a parameter's gradient. If processes differ, the greatest applies.
-enum class Has : char { nothing, rows, all, not_finite };
+// The form of a parameter's gradient on a process. If processes differ, the greatest applies.
+enum class Form : char { none, rows, dense, not_finite };
 
 // Writes x * factor, with 0 instead of -0: a sum is then the same whether a process adds zeros or nothing.
 template <class T>
@@ -86,7 +86,7 @@ class SummedGradient {
   const std::string& name() const { return name_; }
   const Tensor<T>& value() const { return parameter_->value(); }
   Index size() const { return parameter_->shape().size(); }
-  Has has() const { return has_; }
+  Form form() const { return form_; }
 
   void add_part() {
     parts_.push(heddle::detail::sparse_grad(value()));  // none if the parameter is frozen now
@@ -106,10 +106,11 @@ class SummedGradient {
   void end() {
     end_group();
     own_ = groups_.take().value_or(RowGradient<T>());
-    has_ = !own_ ? Has::nothing : own_.rows ? Has::rows : Has::all;
+    form_ = !own_ ? Form::none : own_.rows ? Form::rows : Form::dense;
     if (!own_) return;
     own_.values = own_.values.to(Device::cpu);
-    if (kernel::first_not_finite(Cpu{}, std::vector{view<1>(std::as_const(own_.values))}) >= 0) has_ = Has::not_finite;
+    if (kernel::first_not_finite(Cpu{}, std::vector{view<1>(std::as_const(own_.values))}) >= 0)
+      form_ = Form::not_finite;
   }
 
   // Writes the sum, multiplied by `factor`, and releases it.
@@ -143,7 +144,7 @@ class SummedGradient {
   TreeSum<RowGradient<T>, AddGradients<T>> parts_{AddGradients<T>{parameter_->shape()}},
       groups_{AddGradients<T>{parameter_->shape()}};
   RowGradient<T> own_;  // the sum of this process
-  Has has_ = Has::nothing;
+  Form form_ = Form::none;
 };
 
 // Gradients that travel in one message.
@@ -155,7 +156,7 @@ class Bucket {
   // Adds the gradients of all processes.
   virtual void reduce(const Communicator& communicator, Reduction reduction) = 0;
   // Stores the sums as the gradients of the parameters, except those of which no process has a gradient.
-  virtual void store(const std::vector<Has>& kinds) const = 0;
+  virtual void store(const std::vector<Form>& forms) const = 0;
 };
 
 template <class T>
@@ -177,9 +178,9 @@ class BucketOf final : public Bucket {
   void reduce(const Communicator& communicator, Reduction reduction) override {
     communicator.all_reduce(std::span(values_.data(), static_cast<std::size_t>(values_.size())), reduction);
   }
-  void store(const std::vector<Has>& kinds) const override {
+  void store(const std::vector<Form>& forms) const override {
     for (const Member& m : members_)
-      if (kinds[m.number] != Has::nothing) m.gradient->set(values_.leading(m.first, m.first + m.gradient->size()));
+      if (forms[m.number] != Form::none) m.gradient->set(values_.leading(m.first, m.first + m.gradient->size()));
   }
 
  private:
@@ -252,29 +253,29 @@ class GradientSum final : private heddle::detail::PassWatch {
   /// @throws Error on all processes, which names a parameter and a process, if a gradient is not finite; the parameters
   /// then have no gradients. @throws CommunicationError.
   void finish() {
-    std::vector<detail::Has> own;
+    std::vector<detail::Form> own;
     each([&](auto& gradient, std::size_t number) {
       if (!is_sent_[number]) gradient.end();
-      own.push_back(gradient.has());
+      own.push_back(gradient.form());
     });
     if (background_) background_->finish();
-    if (kinds_.empty()) require_same_number();
-    const std::vector<detail::Has> all = communicator_.all_gather(own);
-    kinds_ = own;
+    if (forms_.empty()) require_same_number();
+    const std::vector<detail::Form> all = communicator_.all_gather(own);
+    forms_ = own;
     for (std::size_t at = 0; at < all.size(); ++at)
-      kinds_[at % own.size()] = std::max(kinds_[at % own.size()], all[at]);
-    const auto refused = std::find(all.begin(), all.end(), detail::Has::not_finite);
+      forms_[at % own.size()] = std::max(forms_[at % own.size()], all[at]);
+    const auto refused = std::find(all.begin(), all.end(), detail::Form::not_finite);
     if (refused != all.end()) fail_not_finite(static_cast<std::size_t>(refused - all.begin()));
 
     each([&]<class T>(detail::SummedGradient<T>& gradient, std::size_t number) {
-      if (kinds_[number] == detail::Has::rows && !places_[number]) gradient.reduce_rows(factor<T>(), communicator_);
+      if (forms_[number] == detail::Form::rows && !places_[number]) gradient.reduce_rows(factor<T>(), communicator_);
     });
     const std::size_t sent = buckets_.size();
     make_buckets();
     for (std::size_t number = 0; number < is_sent_.size(); ++number)
       if (places_[number] && !is_sent_[number]) buckets_[places_[number]->bucket]->fill(places_[number]->member);
     for (std::size_t b = sent; b < buckets_.size(); ++b) buckets_[b]->reduce(communicator_, options_.reduction);
-    for (const auto& bucket : buckets_) bucket->store(kinds_);
+    for (const auto& bucket : buckets_) bucket->store(forms_);
     reset();
   }
 
@@ -341,7 +342,7 @@ class GradientSum final : private heddle::detail::PassWatch {
       size = 0;
     };
     for (std::size_t i = of<T>().size(); i-- > 0;) {
-      if (kinds_[first + i] != detail::Has::all || places_[first + i]) continue;
+      if (forms_[first + i] != detail::Form::dense || places_[first + i]) continue;
       places_[first + i] = Place{buckets_.size(), members.size()};
       members.push_back({&of<T>()[i], first + i, size});
       size += of<T>()[i].size();
@@ -355,7 +356,7 @@ class GradientSum final : private heddle::detail::PassWatch {
     Index bytes = 0;
     bool on_cpu = true;
     each([&]<class T>(const detail::SummedGradient<T>& gradient, std::size_t number) {
-      if (number < kinds_.size() && kinds_[number] == detail::Has::all)
+      if (number < forms_.size() && forms_[number] == detail::Form::dense)
         bytes += gradient.size() * static_cast<Index>(sizeof(T));
       on_cpu = on_cpu && gradient.value().device() == Device::cpu;
     });
@@ -412,10 +413,9 @@ class GradientSum final : private heddle::detail::PassWatch {
 
   // Throws Error on all processes unless all have as many parameters.
   void require_same_number() const {
-    const std::vector<std::size_t> all = communicator_.all_gather(std::vector{places_.size()});
-    const auto other = std::find_if(all.begin(), all.end(), [&](std::size_t count) { return count != all[0]; });
-    require(other == all.end(), "GradientSum: process ", other - all.begin(), " has ", other == all.end() ? 0 : *other,
-            " parameters that are not frozen; process 0 has ", all[0]);
+    const std::optional<int> other = communicator_.first_different(places_.size());
+    require(!other, "GradientSum: process ", other.value_or(0),
+            " has another number of parameters that are not frozen than process 0");
   }
   // Throws the error about entry `at` of what all processes have.
   [[noreturn]] void fail_not_finite(std::size_t at) {
@@ -425,7 +425,7 @@ class GradientSum final : private heddle::detail::PassWatch {
     });
     const std::string process =
         communicator_.size() > 1 ? " on process " + std::to_string(at / places_.size()) : std::string();
-    kinds_.clear();
+    forms_.clear();
     reset();
     fail("the gradient of parameter '", name, "' is not finite", process,
          "; nothing was updated, and all gradients were cleared");
@@ -434,7 +434,7 @@ class GradientSum final : private heddle::detail::PassWatch {
   Communicator communicator_;
   GradientOptions options_;
   std::tuple<std::vector<detail::SummedGradient<float>>, std::vector<detail::SummedGradient<double>>> gradients_;
-  std::vector<detail::Has> kinds_;  // of the last batch, by the number of the parameter
+  std::vector<detail::Form> forms_;  // of the last batch, by the number of the parameter
   std::vector<std::unique_ptr<detail::Bucket>> buckets_;
   std::vector<std::optional<Place>> places_;
   std::vector<bool> is_sent_;
