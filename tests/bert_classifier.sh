@@ -33,6 +33,26 @@ claim 'texts without a token that can be masked are skipped with a note' \
   'exits 0 "$bert" --pretrain hidden.txt --valid hidden.txt "${tiny[@]}" --batch-size 1 --steps 1 --progress none && grep -q "note: hidden.txt: 2 texts have no token that can be masked" err && grep -q "200 training, 200 validation" out'
 printf '\n  \n' >blank.txt
 refusal 'a file of empty lines is refused' '^blank.txt: has no text$' "$bert" --pretrain blank.txt "${tiny[@]}"
+head -n 100 "$films/dev.tsv" | cut -f 1 >other.txt
+tokens_of() { "$1/tokenize" --vocab "$news/vocab.txt" "${@:3}" --to "${2%.txt}.tokens" <"$2" >/dev/null; }
+claim 'texts become token files' 'tokens_of "$(dirname "$bert")" plain.txt && tokens_of "$(dirname "$bert")" other.txt && tokens_of "$(dirname "$bert")" short.txt'
+claim 'training on token files is training on their texts, to the bit' \
+  'exits 0 "${pretrain[@]}" --valid other.txt --epochs 2 --out of_text && exits 0 "$bert" --pretrain plain.tokens "${pretrain[@]:3}" --valid other.tokens --epochs 2 --out of_tokens && cmp of_text/model.safetensors of_tokens/model.safetensors'
+mixed=("$bert" --pretrain plain.tokens:0.7 --pretrain other.txt:2 --pretrain other.tokens "${pretrain[@]:3}" --epochs 3 --schedule constant --checkpoint-every 5)
+claim 'several files are mixed by weight' 'exits 0 "${mixed[@]}" --out mixed --metrics mixed.json && lines 81 "^{\"step\"" mixed.json'
+claim 'a stopped run on mixed files is continued to the bit' \
+  'exits 0 "${mixed[@]}" --out parted --steps 38 && exits 0 "${mixed[@]}" --out parted --resume && same_weights mixed parted'
+refusal 'a resumed run has the same weights' 'pretrain with the weights is 0.6, 2, 1 instead of 0.7, 2, 1' "${mixed[@]/0.7/0.6}" --out mixed --resume
+for weight in 0 -1 nan 1e9 1e999; do
+  refusal "the weight $weight is refused" "^--pretrain plain.txt:$weight: the weight must be from 0.001 to 1000$" "$bert" --pretrain "plain.txt:$weight" "${tiny[@]}"
+done
+refusal 'another suffix belongs to the name' '^plain.txt:1x: cannot be opened' "$bert" --pretrain plain.txt:1x "${tiny[@]}"
+refusal 'a token file of another tokenizer is refused' '^plain.tokens: its ids are of another tokenizer; make it by tokenize with the vocabulary of this model and --uncased$' "$bert" --pretrain plain.tokens --uncased "${tiny[@]}"
+refusal 'too few texts to validate on are refused' '^short.tokens: has 3 texts; 20 are needed' "$bert" --pretrain short.tokens "${tiny[@]}"
+head -c 1000 plain.tokens >cut.tokens
+refusal 'a truncated token file is refused' '^cut.tokens: has 1000 bytes; 200 texts of [0-9]* tokens take [0-9]*$' "$bert" --pretrain cut.tokens "${tiny[@]}"
+(head -c 100 plain.tokens; printf x; tail -c +102 plain.tokens) >changed.tokens
+claim 'a changed token file is refused' 'exits 2 "$bert" --pretrain changed.tokens "${pretrain[@]:3}" && grep -q "error: changed.tokens: the content after byte 64 was changed$" err'
 refusal '--predict cannot be used with --pretrain' "^--predict needs a classifier$" "$bert" --pretrain plain.txt --predict - --out pre
 for flag in '--task sst2' '--train train.tsv' '--text a'; do
   refusal "$flag cannot be used with --pretrain" "exclude each other$\|needs --train" "$bert" --pretrain plain.txt $flag
@@ -154,7 +174,7 @@ claim '--predict loads --out where there are both' 'predict --model named --out 
 claim '--logits gives the logits of that distribution' 'rounded out >probabilities; predict --out model --logits && ! are_distributions 4 && diff <(softmax out) probabilities'
 claim 'prediction does not take --max-length from training' \
   'exits 0 "${small[@]}" --steps 1 --max-length 4 --out cut && long=$(head -c 400 plain.txt | tr "\n" " ") && run "$bert" --predict - --out cut <<<"$long" && cp out whole && run "$bert" --predict - --out cut --max-length 4 <<<"$long" && ! cmp -s out whole'
-claim '--evaluate takes the best weights' 'evaluate=("$bert" --evaluate --model pre --train-rows 40 --valid-rows 20 --batch-size 8) && evaluates_the_best "${small[@]}" --lr 5 --schedule constant --epochs 4'
+claim '--evaluate takes the best weights' 'evaluate=("$bert" --evaluate --model pre --train-rows 40 --valid-rows 20 --batch-size 8) && evaluates_the_best "${small[@]}" --lr 0.001 --schedule step --gamma 5000 --gamma-every 10 --epochs 4'
 refusal 'a folder without a classifier cannot predict' '^pre: has no weights of a classifier, so it cannot predict$' "$bert" --model pre --predict -
 refusal 'a masked language model is no classifier' '^pre/config.json: describes a masked language model, which has no classes' "$bert" --out pre --predict -
 

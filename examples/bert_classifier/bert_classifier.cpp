@@ -1,5 +1,6 @@
 // bert_classifier: fine-tunes, evaluates and applies BERT and DistilBERT classifiers from Hugging Face folders, trains
 // a pre-norm encoder from scratch, and pre-trains BERT on plain text.
+#include <charconv>
 #include <heddle/data/lines.hpp>
 #include <heddle/models/text_batches.hpp>
 
@@ -15,13 +16,14 @@ using models::PretrainedConfig;
 
 struct BertFlags {
   OwnFlags saved{{"objective", "classes"}};
-  std::string task = "ag_news", train, valid, freeze = "none", pretrain, from_scratch = "no", pad_to_max = "no";
+  std::string task = "ag_news", train, valid, freeze = "none", from_scratch = "no", pad_to_max = "no";
+  std::vector<std::string> pretrain;
   TableColumns columns;
   static std::vector<std::string> choices() { return {"classes", "masked tokens"}; }
   void add(CLI::App& app) {
     add_choice(app, "--task", task, {"ag_news", "sst2"}, "Data set in --data");
     add_path(app, "--train", train, "Table to train on, TSV or CSV with a header");
-    add_path(app, "--valid", valid, "Table, or texts for --pretrain, to validate on");
+    add_path(app, "--valid", valid, "Table, or texts or a token file for --pretrain, to validate on");
     add_path(app, "--text", columns.text, "Column of the text");
     add_path(app, "--text-pair", columns.second, "Column of the second text; --predict splits lines at a tab");
     add_path(app, "--label", columns.label, "Column of the class: its number from 0, or its name");
@@ -30,7 +32,10 @@ struct BertFlags {
     add_choice(app, "--freeze", freeze, {"none", "embeddings", "encoder"}, "Part of the model that is not trained");
     add_switch(app, "--pad-to-max", pad_to_max, "Pad every text to --max-length, to compare with packed batches");
     add_switch(app, "--from-scratch", from_scratch, "Train a pre-norm encoder from random weights");
-    add_path(app, "--pretrain", pretrain, "Pre-train BERT as a masked language model on the lines of a text file");
+    add_paths(
+        app, "--pretrain", pretrain,
+        "Pre-train BERT as a masked language model on the lines of a text file, or on a token file; several files "
+        "are mixed, and FILE:WEIGHT takes FILE so many times in an epoch, such as 0.3 times");
     // The defaults of these flags depend on other flags.
     for (const auto& [flag, help] :
          {std::pair{"--train-rows",
@@ -87,6 +92,19 @@ class BertSetup {
   bool is_uncased() const { return options_.uncased; }
   const std::string& data() const { return data_; }
   const text::Vocabulary& vocabulary() const { return tokenizer_->vocabulary(); }
+
+  // Opens a token file. Throws FileError if its ids are those of another tokenizer.
+  data::TokenFile open_tokens(const std::string& path) const {
+    data::TokenFile file(path);
+    require<FileError>(file.tokenizer() == checksum_of(*tokenizer_), file.name(),
+                       ": its ids are of another tokenizer; make it by tokenize with the vocabulary of this model",
+                       options_.uncased ? " and --uncased" : ", without --uncased");
+    return file;
+  }
+  // Returns how the texts of a token file become rows.
+  data::TokenFileRows rows_of_tokens(Index first, Index last) const {
+    return {first, last, length_, own_.pad_to_max == "yes" ? length_ : 0};
+  }
   const std::map<std::string, std::string>& files() const { return files_; }
 
   ModelSizes sizes() const {
@@ -447,6 +465,7 @@ class BertPretraining : public BertProgram {
     require<FileError>(tied.is_null() || tied == true, io::printable(setup_.folder() + "/config.json"),
                        ": 'tie_word_embeddings' is ", io::printable(tied.dump(), 60),
                        "; heddle pre-trains models whose decoder is their word embeddings");
+    for (const std::string& text : own.pretrain) sources_.push_back(source_of(text));
     setup_.make_tokenizer();
     setup_.config().labels.clear();
   }
@@ -456,29 +475,28 @@ class BertPretraining : public BertProgram {
   Index vocabulary() const { return setup_.config().vocabulary(); }
   std::vector<std::string> labels() const { return {"other", "hidden token"}; }
   std::map<std::string, std::string> files() const { return setup_.files(); }
-  train::RunSettings settings() const { return setup_.settings(); }
+  train::RunSettings settings() const {
+    train::RunSettings settings = setup_.settings();
+    std::string weights;
+    for (const Source& source : sources_) weights += (weights.empty() ? "" : ", ") + train::json_number(source.weight);
+    if (weights != "1") settings["--pretrain with the weights"] = weights;
+    return settings;
+  }
   std::string model_config() const { return to_json(setup_.config(), "BertForMaskedLM").dump(); }
 
   TextSplits read_splits() {
-    const TrainerFlags& flags = setup_.flags();
-    constexpr std::size_t hold_out_every = 20;
-    std::vector<std::string> lines = read_lines(own_.pretrain), train, valid;
-    if (!own_.valid.empty()) {
-      train = std::move(lines);
-      valid = read_lines(own_.valid);
+    TextSplits splits;
+    for (const Source& source : sources_)
+      data::is_token_file(source.path) ? add_tokens(source, splits) : add_lines(source, splits);
+    if (own_.valid.empty()) return splits;
+    const Index limit = setup_.flags().valid_rows;
+    if (data::is_token_file(own_.valid)) {
+      const data::TokenFile file = setup_.open_tokens(own_.valid);
+      splits.valid.add(file, setup_.rows_of_tokens(0, limited(file.count(), limit)));
     } else {
-      for (std::size_t i = 0; i < lines.size(); ++i)
-        ((i + 1) % hold_out_every == 0 ? valid : train).push_back(std::move(lines[i]));
-      require<FileError>(!valid.empty(), io::printable(own_.pretrain), ": has ", train.size(),
-                         train.size() == 1 ? " line; " : " lines; ", hold_out_every,
-                         " are needed, because every 20th is used to validate; or give --valid");
+      splits.valid.add(encode_some(read_lines(own_.valid), own_.valid, limit));
     }
-    const auto first = [](std::vector<std::string>& rows, Index limit) {
-      if (limit > 0 && static_cast<Index>(rows.size()) > limit) rows.resize(static_cast<std::size_t>(limit));
-    };
-    first(train, flags.train_rows);
-    first(valid, flags.valid_rows);
-    return {encode_some(train, own_.pretrain), encode_some(valid, own_.valid.empty() ? own_.pretrain : own_.valid), {}};
+    return splits;
   }
   EncodedTexts encode(const std::vector<std::string>& lines) const {
     return setup_.encode(lines, {}, std::vector<int>(lines.size(), 0));
@@ -503,8 +521,65 @@ class BertPretraining : public BertProgram {
       if (const std::int32_t id = setup_.vocabulary().find(token); id != text::Vocabulary::none) ids.push_back(id);
     return ids;
   }
-  // Encodes the lines that have a token which can be masked. Throws FileError if there is none.
-  EncodedTexts encode_some(const std::vector<std::string>& lines, const std::string& path) const {
+  // A file to train on.
+  struct Source {
+    std::string path;
+    double weight = 1;
+  };
+  // Reads FILE or FILE:WEIGHT. A name that a file has is never cut.
+  static Source source_of(const std::string& text) {
+    const std::size_t colon = text.rfind(':');
+    if (colon == text.npos || colon == 0 || io::path_exists(text)) return {text};
+    Source source{text.substr(0, colon), 0};
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, source.weight);
+    if (error == std::errc::invalid_argument || stop != end) return {text};
+    require(error == std::errc() && source.weight >= least_weight && source.weight <= most_weight, "--pretrain ",
+            io::printable(text), ": the weight must be from ", least_weight, " to ", most_weight);
+    return source;
+  }
+  static constexpr double least_weight = 0.001, most_weight = 1000;
+
+  static constexpr Index hold_out_every = 20;  // texts
+  // Returns the number of rows that a limit leaves; 0 is no limit.
+  static Index limited(Index rows, Index limit) { return limit > 0 ? std::min(rows, limit) : rows; }
+  // Throws FileError for a file that is too short to hold texts out.
+  static void require_held_out(const std::string& path, Index texts, const char* kind) {
+    require<FileError>(texts >= hold_out_every, io::printable(path), ": has ", texts, ' ', kind,
+                       texts == 1 ? "; " : "s; ", hold_out_every, " are needed, because one of ", hold_out_every,
+                       " is used to validate; or give --valid");
+  }
+
+  // Adds the lines of a text file. Without --valid, every 20th is used to validate.
+  void add_lines(const Source& source, TextSplits& splits) const {
+    std::vector<std::string> train = read_lines(source.path), valid;
+    if (own_.valid.empty()) {
+      require_held_out(source.path, std::ssize(train), "line");
+      std::vector<std::string> lines = std::exchange(train, {});
+      for (std::size_t i = 0; i < lines.size(); ++i)
+        ((i + 1) % hold_out_every == 0 ? valid : train).push_back(std::move(lines[i]));
+      splits.valid.add(encode_some(std::move(valid), source.path, setup_.flags().valid_rows));
+    }
+    splits.train.add(encode_some(std::move(train), source.path, setup_.flags().train_rows), source.weight);
+  }
+  // Adds the texts of a token file. Without --valid, the last ones are used to validate: one of 20, but at most 1,000.
+  void add_tokens(const Source& source, TextSplits& splits) const {
+    constexpr Index most_held_out = 1000;
+    const data::TokenFile file = setup_.open_tokens(source.path);
+    Index last = file.count();
+    require<FileError>(last > 0, file.name(), ": has no text");
+    if (own_.valid.empty()) {
+      require_held_out(source.path, last, "text");
+      last -= std::min(last / hold_out_every, most_held_out);
+      const Index rows = limited(file.count() - last, setup_.flags().valid_rows);
+      splits.valid.add(file, setup_.rows_of_tokens(last, last + rows));
+    }
+    splits.train.add(file, setup_.rows_of_tokens(0, limited(last, setup_.flags().train_rows)), source.weight);
+  }
+
+  // Encodes the first lines that have a token which can be masked. Throws FileError if there is none.
+  EncodedTexts encode_some(std::vector<std::string> lines, const std::string& path, Index limit) const {
+    lines.resize(static_cast<std::size_t>(limited(std::ssize(lines), limit)));
     const std::vector<int> kept = kept_tokens();
     EncodedTexts all = encode(lines), some;
     some.longest = all.longest;
@@ -533,6 +608,7 @@ class BertPretraining : public BertProgram {
 
   const Flags& own_;
   BertSetup setup_;
+  std::vector<Source> sources_;
 };
 
 bool is_pretraining(int argc, char** argv) {

@@ -3,7 +3,7 @@
 #include <functional>
 #include <numeric>
 
-#include <heddle/data/batches.hpp>
+#include <heddle/data/corpus.hpp>
 #include <heddle/heddle.hpp>
 #include <heddle/io/model.hpp>
 #include <heddle/train/metrics_file.hpp>
@@ -16,7 +16,7 @@
 namespace heddle::examples {
 
 struct Splits {
-  data::LabelledSequences train, valid, test;  // test is empty if the data set has no labelled test rows
+  data::Corpus train, valid, test;  // test is empty if the data set has no labelled test rows
   int classes = 2;
 };
 
@@ -76,11 +76,13 @@ inline Index count_correct(const Tensor<Index>& predicted, const Tensor<int>& la
                             std::equal_to<Index>());
 }
 
-// Returns the scores on a data set. Each of several processes evaluates some of the batches, and all get the scores.
+// Returns the scores on the first rows of a data set. Each of several processes evaluates some of the batches, and all
+// get the scores.
 template <class A, class Model>
-train::Scores evaluate(const Model& model, const data::LabelledSequences& rows, Index batch_size, int classes) {
+train::Scores evaluate(const Model& model, const data::Corpus& rows, Index batch_size, int classes,
+                       Index most_rows = std::numeric_limits<Index>::max()) {
   const NoGrad quiet;
-  data::Batches batches(rows.count(), batch_size, data::Order::sequential);
+  data::Batches batches(std::min(rows.count(), most_rows), batch_size, data::Order::sequential);
   const Device device = device_of(model);
   const distributed::Communicator& communicator = Processes::all().communicator();
   train::ConfusionMatrix counted(classes);
@@ -129,12 +131,14 @@ struct FinalScores {
   train::Scores train, valid, test;
 };
 
-// Prints and writes the scores of each split that has rows, and returns them. Throws RunFailed for a loss that is not
-// finite.
+// Prints and writes the scores of each split that has rows, and returns them. Of texts in token files it takes the
+// first 1,000. Throws RunFailed for a loss that is not finite.
 template <class A, class Model>
 FinalScores report(const Model& model, const Splits& splits, const TrainerFlags& flags, train::MetricsFile& metrics) {
-  const auto scores_of = [&](const char* name, const data::LabelledSequences& rows) {
-    train::Scores s = evaluate<A>(model, rows, flags.batch_size, splits.classes);
+  constexpr Index most_of_files = 1000;
+  const auto scores_of = [&](const char* name, const data::Corpus& rows) {
+    const Index most = rows.is_in_memory() ? rows.count() : most_of_files;
+    train::Scores s = evaluate<A>(model, rows, flags.batch_size, splits.classes, most);
     if (rows.count() == 0) return s;
     require<train::RunFailed>(std::isfinite(s.loss()), "the ", name, " loss is not finite");
     std::printf("%-5s  loss %.4f  accuracy %.4f  precision %.4f  recall %.4f\n", name, s.loss(), s.confusion.accuracy(),

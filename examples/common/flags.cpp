@@ -244,10 +244,20 @@ void add_choice(CLI::App& app, const std::string& flag, std::string& value, cons
                 const std::string& help) {
   app.add_option(flag, value, help)->check(one_of(choices))->capture_default_str();
 }
+namespace {
+
+CLI::Validator not_empty() {
+  return CLI::Validator([](std::string& name) { return name.empty() ? "is given without a name" : std::string(); },
+                        "PATH");
+}
+
+}  // namespace
+
 void add_path(CLI::App& app, const std::string& flag, std::string& value, const std::string& help) {
-  app.add_option(flag, value, help)
-      ->check(CLI::Validator([](std::string& name) { return name.empty() ? "is given without a name" : std::string(); },
-                             "PATH"));
+  app.add_option(flag, value, help)->check(not_empty());
+}
+void add_paths(CLI::App& app, const std::string& flag, std::vector<std::string>& values, const std::string& help) {
+  app.add_option(flag, values, help)->check(not_empty())->allow_extra_args(false);
 }
 
 void set_help(CLI::App& app, const std::string& flag, const std::string& help) {

@@ -80,6 +80,8 @@ void add_switch(CLI::App& app, const std::string& flag, std::string& value, cons
 void add_choice(CLI::App& app, const std::string& flag, std::string& value, const std::vector<std::string>& choices,
                 const std::string& help);
 void add_path(CLI::App& app, const std::string& flag, std::string& value, const std::string& help);
+// A flag that may be given several times, with one path each.
+void add_paths(CLI::App& app, const std::string& flag, std::vector<std::string>& values, const std::string& help);
 // Replaces the help of a common flag. The new help does not show the default value.
 void set_help(CLI::App& app, const std::string& flag, const std::string& help);
 

@@ -72,13 +72,25 @@ train::RunSettings run_settings(const TrainerFlags& f, const ModelSizes& s) {
   return settings;
 }
 
-std::string fingerprint(const data::LabelledSequences& rows) {
-  io::Crc64 crc;
+namespace {
+
+void add_source(io::Crc64& crc, const data::LabelledSequences& rows) {
   for (Index row = 0; row < rows.count(); ++row) {
     const int label = rows.label(row);
     crc.add(std::as_bytes(rows.ids(row)));
     crc.add(std::as_bytes(std::span(&label, 1)));
   }
+}
+void add_source(io::Crc64& crc, const data::TokenFile& file, const data::TokenFileRows& rows) {
+  crc.add("token file " + io::hex(file.checksum()) + ' ' + text_of(rows.first) + ' ' + text_of(rows.last) + ' ' +
+          text_of(rows.max_length) + ' ' + text_of(rows.padded_to) + '\n');
+}
+
+}  // namespace
+
+std::string fingerprint(const data::Corpus& rows) {
+  io::Crc64 crc;
+  rows.each_source([&](const auto&... source) { add_source(crc, source...); });
   return io::hex(crc.value());
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include <heddle/data/batches.hpp>
+#include <heddle/data/corpus.hpp>
 #include <heddle/train/run_state.hpp>
 
 #include "flags.hpp"
@@ -19,6 +19,6 @@ std::string real_path(const std::string& path);
 train::RunSettings run_settings(const TrainerFlags& flags, const ModelSizes& sizes);
 
 // Returns a checksum of all ids and labels.
-std::string fingerprint(const data::LabelledSequences& rows);
+std::string fingerprint(const data::Corpus& rows);
 
 }  // namespace heddle::examples

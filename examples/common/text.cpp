@@ -40,6 +40,10 @@ std::uint64_t checksum_of(const text::WordPiece& tokenizer) {
     crc.add(tokenizer.token(id));
     crc.add("\n");
   }
+  if (tokenizer.added_tokens() != text::WordPiece::special_tokens(tokenizer.vocabulary()))
+    for (const text::AddedToken& token : tokenizer.added_tokens())
+      crc.add(token.content + ' ' + std::to_string(token.id) + (token.single_word ? " word" : "") +
+              (token.normalized ? " normalized\n" : "\n"));
   return crc.value();
 }
 

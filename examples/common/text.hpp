@@ -31,8 +31,8 @@ struct EncodedTexts {
 EncodedTexts encode(const text::WordPiece& tokenizer, const std::vector<std::string>& texts,
                     const std::vector<int>& labels);
 
-// Returns the checksum of a tokenizer, for token files: of its vocabulary, and of the options that decide ids besides
-// lengths.
+// Returns the checksum of a tokenizer, for token files: of its vocabulary, of its added tokens besides the usual ones,
+// and of the options that decide ids besides lengths.
 std::uint64_t checksum_of(const text::WordPiece& tokenizer);
 
 // Returns the lines of a file, or of standard input for "-". Prints a note for each kind of change to the text. Throws

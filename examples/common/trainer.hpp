@@ -27,9 +27,28 @@
 
 namespace heddle::examples {
 
-// The encoded texts of each split.
+// The encoded texts of a split.
+struct SplitTexts {
+  data::Corpus rows;
+  Index longest = 0;                  // tokens of the longest text, before truncation
+  std::optional<Index> truncated{0};  // number of truncated texts, if it is known
+
+  SplitTexts() = default;
+  SplitTexts(EncodedTexts texts) { add(std::move(texts)); }
+
+  void add(EncodedTexts texts, double weight = 1) {
+    longest = std::max(longest, texts.longest);
+    if (truncated) *truncated += texts.truncated;
+    rows.add(std::move(texts.rows), weight);
+  }
+  void add(const data::TokenFile& file, const data::TokenFileRows& texts, double weight = 1) {
+    longest = std::max(longest, file.longest());
+    if (file.longest() > texts.max_length) truncated.reset();
+    rows.add(file, texts, weight);
+  }
+};
 struct TextSplits {
-  EncodedTexts train, valid, test;
+  SplitTexts train, valid, test;
 };
 
 // The input of a system's constructor: the flags, and the configuration of an earlier run if its model is used.
@@ -171,7 +190,7 @@ void predict(const TrainerFlags& flags, typename System::Flags& own) {
 
 // Prints the rows of each class, and a note for the classes that only the training or only the validation rows have.
 inline void print_classes(const Splits& splits, const std::vector<std::string>& names) {
-  const auto counts_of = [&](const data::LabelledSequences& rows) {
+  const auto counts_of = [&](const data::Corpus& rows) {
     std::vector<Index> counts(names.size());
     for (Index row = 0; row < rows.count(); ++row) ++counts[static_cast<std::size_t>(rows.label(row))];
     return counts;
@@ -209,17 +228,24 @@ void print_start(const Splits& splits, const TextSplits& texts, const SavedConfi
     print_classes(splits, config.labels);
   }
   std::printf("vocabulary  %lld tokens\n", number(config.vocabulary));
-  std::printf("longest     %lld tokens, %lld texts truncated to %lld\n",
-              number(std::max({texts.train.longest, texts.valid.longest, texts.test.longest})),
-              number(texts.train.truncated + texts.valid.truncated + texts.test.truncated),
-              number(config.sizes.max_length));
+  std::printf("longest     %lld tokens, ",
+              number(std::max({texts.train.longest, texts.valid.longest, texts.test.longest})));
+  if (texts.train.truncated && texts.valid.truncated)
+    std::printf("%lld texts truncated",
+                number(*texts.train.truncated + *texts.valid.truncated + *texts.test.truncated));
+  else
+    std::printf("longer texts are truncated");
+  std::printf(" to %lld\n", number(config.sizes.max_length));
   std::printf("parameters  %lld\n", number(parameter_count(model)));
   std::fflush(stdout);
 }
 
-inline void plot_lengths(const OutFolder& out, const data::LabelledSequences& rows) {
+// Draws the lengths of the training texts, or of many of them.
+inline void plot_lengths(const OutFolder& out, const data::Corpus& rows) {
+  constexpr Index most = 100'000;
+  const Index every = rows.is_in_memory() ? 1 : rows.count() / most + 1;
   std::vector<double> lengths;
-  for (Index row = 0; row < rows.count(); ++row) lengths.push_back(static_cast<double>(rows.ids(row).size()));
+  for (Index row = 0; row < rows.count(); row += every) lengths.push_back(static_cast<double>(rows.ids(row).size()));
   io::write_atomically(out.file("lengths.svg"),
                        train::histogram_chart("Length of the training texts", "tokens", lengths));
 }

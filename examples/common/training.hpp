@@ -51,6 +51,35 @@ class Optimizer {
   Any optimizer_;
 };
 
+// The rows of each batch: in one order over all rows in memory, or, with token files or several sources, in windows.
+class EpochBatches {
+ public:
+  EpochBatches(const data::Corpus& rows, const TrainerFlags& f) : batches_(make(rows, f)) {
+    for (const data::Share& share : rows.shares()) rows_ += share.rows;
+    if (const auto* mixed = std::get_if<data::MixedBatches>(&batches_)) rows_ = mixed->rows_per_epoch();
+  }
+  Index rows_per_epoch() const { return rows_; }
+  Index per_epoch() const {
+    return std::visit([](const auto& batches) { return batches.per_epoch(); }, batches_);
+  }
+  std::span<const Index> operator()(Index epoch, Index number) {
+    return std::visit([&](auto& batches) { return batches(epoch, number); }, batches_);
+  }
+
+ private:
+  using Any = std::variant<data::Batches, data::MixedBatches>;
+  static Any make(const data::Corpus& rows, const TrainerFlags& f) {
+    const data::Order order = f.order == "shuffled" ? data::Order::shuffled : data::Order::sequential;
+    const std::vector<data::Share>& shares = rows.shares();
+    if (rows.is_in_memory() && shares.size() <= 1 && (shares.empty() || shares[0].weight == 1))
+      return data::Batches(rows.count(), f.step_rows(), order, f.seed, stream(Stream::order));
+    return data::MixedBatches(shares, f.step_rows(), order, f.seed, stream(Stream::order));
+  }
+
+  Any batches_;
+  Index rows_ = 0;
+};
+
 // Returns the schedule that the flags name for a run of `total` steps: the factor of the learning rate by step.
 inline std::function<double(Index)> make_schedule(const TrainerFlags& f, Index total) {
   if (f.schedule == "linear") return optim::Linear{total, f.warmup};
@@ -92,11 +121,9 @@ class Training {
         out_(out),
         options_(std::move(options)),
         optimizer_(model, flags),
-        batches_(splits.train.count(), flags.step_rows(),
-                 flags.order == "shuffled" ? data::Order::shuffled : data::Order::sequential, flags.seed,
-                 stream(Stream::order)),
+        batches_(splits.train, flags),
         per_epoch_(
-            require_batches(options_.drop_last ? splits.train.count() / flags.step_rows() : batches_.per_epoch())),
+            require_batches(options_.drop_last ? batches_.rows_per_epoch() / flags.step_rows() : batches_.per_epoch())),
         schedule_(make_schedule(flags, total_steps())),
         progress_(processes_.is_first() ? flags.progress : "none") {
     if (!out) return;
@@ -171,7 +198,8 @@ class Training {
   Index require_batches(Index batches) const {
     require(batches > 0, "--batch-size ", flags_.batch_size,
             flags_.accumulate > 1 ? " with --accumulate " + std::to_string(flags_.accumulate) : "",
-            " is more than the ", splits_.train.count(), " rows to train on, and the last, smaller batch is dropped");
+            " is more than the ", batches_.rows_per_epoch(),
+            " rows to train on, and the last, smaller batch is dropped");
     return batches;
   }
   Index total_steps() const {
@@ -488,7 +516,7 @@ class Training {
   const OutFolder* out_;
   const TrainingOptions<Model> options_;
   Optimizer optimizer_;
-  data::Batches batches_;
+  EpochBatches batches_;
   const Index per_epoch_;
   const std::function<double(Index)> schedule_;
   const Tensor<float> unit_ = ones<float>(Shape{}, flags_.target_device());  // the gradient of each loss

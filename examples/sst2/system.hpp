@@ -62,7 +62,7 @@ class Sst2 {
     TextSplits splits{read_sst2(data_ + "/train.tsv", flags_.train_rows, *tokenizer_),
                       read_sst2(data_ + "/dev.tsv", flags_.valid_rows, *tokenizer_),
                       {}};
-    const data::LabelledSequences& train = splits.train.rows;
+    const data::Corpus& train = splits.train.rows;
     std::set<int> found;
     for (Index row = 0; row < train.count(); ++row) found.insert(train.label(row));
     require<FileError>(flags_.evaluate || found.size() == classes, io::printable(data_ + "/train.tsv"), ": the ",

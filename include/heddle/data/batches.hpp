@@ -53,9 +53,12 @@ class Batches {
     require<IndexError>(number >= 0 && number < per_epoch(), "Batches: batch ", number,
                         " is out of range for an epoch of ", per_epoch(), " batches");
     if (epoch != epoch_) {
-      const auto stream = first_stream_ + static_cast<std::uint64_t>(epoch);
-      if (order_ == Order::shuffled || order_of_epoch_.empty()) order_of_epoch_ = shuffled(rows_, seed_, stream);
-      if (order_ == Order::sequential) std::sort(order_of_epoch_.begin(), order_of_epoch_.end());
+      if (order_ == Order::shuffled) {
+        order_of_epoch_ = shuffled(rows_, seed_, first_stream_ + static_cast<std::uint64_t>(epoch));
+      } else {
+        order_of_epoch_.resize(static_cast<std::size_t>(rows_));
+        std::iota(order_of_epoch_.begin(), order_of_epoch_.end(), Index{0});
+      }
       epoch_ = epoch;
     }
     const Index first = number * batch_size_;
@@ -203,6 +206,8 @@ class LabelledSequences {
   }
   /// Pads every sequence of a batch to T tokens, with id 0. T = 0, the default, packs the sequences without padding.
   void pad_to(Index T) { padded_to_ = T; }
+  /// Returns the number of tokens that pad_to() was given.
+  Index padded_to() const { return padded_to_; }
 
   /// Returns the number of tokens that a row has in a batch, padding included.
   Index length(Index row) const { return padded_to_ > 0 ? padded_to_ : std::ssize(ids(row)); }

@@ -4,6 +4,7 @@
 // multiple of 8 bytes; for each text one past its last token, 8 bytes each; and the CRC-64 of each MiB of ids and ends.
 #pragma once
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <bit>
@@ -75,6 +76,17 @@ class MappedFile {
 
 }  // namespace detail
 
+/// Returns whether a path names a regular file that begins as a token file does. @throws FileError for a regular file
+/// that cannot be read.
+inline bool is_token_file(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
+  detail::TokenFileHeader header;
+  char begin[sizeof header.magic];
+  return io::InputFile(path).read(begin, sizeof begin) == sizeof begin &&
+         std::memcmp(begin, header.magic, sizeof begin) == 0;
+}
+
 /// The texts of a token file, which `tokenize --to` and TokenFileWriter write. Opening it reads the header and the
 /// checksums; each MiB is checked when it is first read. Several threads may read. A copy is another handle.
 class TokenFile {
@@ -90,6 +102,10 @@ class TokenFile {
   Index longest() const { return static_cast<Index>(header().longest); }
   /// Returns the checksum of the tokenizer that made the ids, as it was given to the writer.
   std::uint64_t tokenizer() const { return header().tokenizer; }
+  /// Returns the checksum of the file's content. Reads nothing.
+  std::uint64_t checksum() const { return header().sum; }
+  /// Returns the printable name of the file.
+  const std::string& name() const { return shared_->name; }
 
   /// Returns the number of tokens of a text, numbered from 0. @throws IndexError for a number out of range, and
   /// FileError for content that was changed.
