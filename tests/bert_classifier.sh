@@ -43,6 +43,8 @@ claim 'several files are mixed by weight' 'exits 0 "${mixed[@]}" --out mixed --m
 claim 'a stopped run on mixed files is continued to the bit' \
   'exits 0 "${mixed[@]}" --out parted --steps 38 && exits 0 "${mixed[@]}" --out parted --resume && same_weights mixed parted'
 refusal 'a resumed run has the same weights' 'pretrain with the weights is 0.6, 2, 1 instead of 0.7, 2, 1' "${mixed[@]/0.7/0.6}" --out mixed --resume
+claim 'a run on one file is not resumed with another weight' \
+  'exits 0 "$bert" --pretrain plain.tokens:0.5 "${pretrain[@]:3}" --steps 2 --out half && exits 2 "$bert" --pretrain plain.tokens "${pretrain[@]:3}" --steps 4 --out half --resume && grep -q "data differs" err'
 for weight in 0 -1 nan 1e9 1e999; do
   refusal "the weight $weight is refused" "^--pretrain plain.txt:$weight: the weight must be from 0.001 to 1000$" "$bert" --pretrain "plain.txt:$weight" "${tiny[@]}"
 done

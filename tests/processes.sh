@@ -67,6 +67,14 @@ claim 'sst2: --accumulate 4 equals a batch of four times the size in 4 shards, t
    exits 0 together 2 "${few[@]}" --shards 2 --batch-size 12 --accumulate 2 --epochs 2 --out accumulated2 && cmp alone/last.safetensors accumulated2/last.safetensors'
 claim 'sst2: one process without --shards has the same losses but for rounding, with the same dropout' \
   'exits 0 "${few[@]}" --batch-size 24 --steps 5 --metrics whole.json && paste <(losses whole.json) <(losses alone.json) | head -n 5 | awk "{ d = \$1 - \$2; if (d * d > 1e-10) bad = 1 } END { exit bad }"'
+for n in 2 3; do
+  claim "sst2: $n processes with --shard-optimizer have the same bits, and share the moments" \
+    'exits 0 together '$n' "${train[@]}" --epochs 2 --out split'$n' --metrics split'$n'.json --shard-optimizer && same_results alone split'$n' && same_numbers alone.json split'$n'.json && grep -qE "^optimizer   state of [0-9]+ of [0-9]+ weights" out'
+  cp -r paused split_resumed$n
+  claim "sst2: a run that was paused is resumed with --shard-optimizer, and with it paused and resumed without" \
+    'exits 0 together '$n' "${train[@]}" --epochs 2 --out split_resumed'$n' --shard-optimizer --resume --steps 11 && exits 0 "${train[@]}" --epochs 2 --out split_resumed'$n' --resume && cmp alone/last.safetensors split_resumed'$n'/last.safetensors'
+done
+claim 'sst2: --shard-optimizer changes nothing in one process' 'exits 0 "${train[@]}" --epochs 2 --out split1 --shard-optimizer && same_results alone split1'
 claim 'sst2: --reduction fast trains' 'exits 0 together 3 "${small[@]}" --reduction fast --steps 3 --metrics fast.json && lines 3 "^{\"step\"" fast.json'
 claim 'sst2: without --shards there are as many as processes, rounded up' \
   'exits 0 together 3 "${few[@]}" --batch-size 24 --epochs 2 --out default && cmp alone/last.safetensors default/last.safetensors'
@@ -78,7 +86,7 @@ tiny=(--layers 1 --d-model 192 --heads 2 --ff-width 384 --max-length 32 --batch-
 for flags in "--pretrain plain.txt" "--from-scratch --task sst2 --train-rows 100 --valid-rows 40" "--from-scratch --task sst2 --train-rows 100 --valid-rows 40 --precision bf16"; do
   read -r -a words <<<"$flags"
   claim "bert_classifier: $flags has the same bits as 1, 2 and 4 processes" \
-    'rm -rf one two four && exits 0 "$bert" "${words[@]}" "${tiny[@]}" --out one && exits 0 together 2 "$bert" "${words[@]}" "${tiny[@]}" --out two && exits 0 together 4 "$bert" "${words[@]}" "${tiny[@]}" --out four && same_results one two && same_results one four'
+    'rm -rf one two four && exits 0 "$bert" "${words[@]}" "${tiny[@]}" --out one && exits 0 together 2 "$bert" "${words[@]}" "${tiny[@]}" --shard-optimizer --out two && exits 0 together 4 "$bert" "${words[@]}" "${tiny[@]}" --out four && same_results one two && same_results one four'
 done
 for program in ag_news surnames; do
   other=("$folder/$program" --shards 2 --steps 3 --train-rows 64 --valid-rows 20 --progress none --threads 1)
@@ -98,7 +106,7 @@ refused 'a wrong flag' "--lr: 'x' is not" together 3 "$sst2" --lr x
 refused 'fewer shards than processes' '--shards 2 is less than the 3 processes' together 3 "$sst2" --shards 2
 refused 'shards that are no power of two' "--shards: '6' is not a power of two" together 2 "$sst2" --shards 6
 refused 'a folder that cannot be written' '/proc/none: ' together 3 "$sst2" --out /proc/none
-refused 'a resumed run with other shards' '.*--batch-size is 24 --shards 2 instead of 24 --shards 4' together 2 "${few[@]}" --batch-size 24 --out paused --metrics paused.json --resume
+refused 'a resumed run with other shards' '.*--batch-size is 24 with --shards 2 instead of 24 with --shards 4' together 2 "${few[@]}" --batch-size 24 --out paused --metrics paused.json --resume
 mkdir -p here/data there/data
 cp "$examples"/sst2/sample/* here/data && cp here/data/* there/data && sed -i 2d there/data/train.tsv
 by_rank 'cd here' 'cd there'

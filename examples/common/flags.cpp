@@ -72,6 +72,8 @@ void add_flags(CLI::App& app, TrainerFlags& f) {
          "of processes (default: that of the processes, rounded up to a power of two)")
       ->check(number<Index>("a power of two from 1 to 1024",
                             [](Index n) { return n >= 1 && n <= 1024 && (n & (n - 1)) == 0; }));
+  app.add_flag("--shard-optimizer", f.shard_optimizer,
+               "Split the optimizer's moment estimates over the processes of mpirun");
   choice("--reduction", f.reduction, {"exact", "fast"},
          "Sums over processes: in one fixed order, or in the order that MPI chooses");
   app.add_option("--lr", f.lr, "Learning rate")->check(rate)->capture_default_str();
@@ -295,6 +297,7 @@ ParsedFlags parse_flags(int argc, char** argv, const std::string& description, c
           f.evaluate ? "--evaluate" : "--predict", " needs a model: give its folder with --out",
           f.takes_model ? " or --model," : "", " or its weights with --init");
   require_device(f.target_device());
+  require(!f.shard_optimizer || f.device == "cpu", "--shard-optimizer needs --device cpu");
   require(!f.plot || !f.out.empty(), "--plot needs a folder for the pictures, --out");
   require(!f.plot || (!f.evaluate && f.predict.empty()),
           "--plot draws a training run; it excludes --evaluate and --predict");

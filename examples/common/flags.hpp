@@ -43,6 +43,7 @@ struct TrainerFlags {
   std::optional<double> weight_decay;  // the optimizer's own if absent
   std::string optimizer = "adam", schedule = "constant", order = "shuffled";
   std::string device = "cpu", precision = "fp32", graph = "auto", progress = "auto", reduction = "exact";
+  bool shard_optimizer = false;
   std::uint64_t seed = 1;
   int threads = 0;  // 0: all
   ModelSizes sizes;

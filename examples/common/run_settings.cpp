@@ -15,13 +15,14 @@ std::string text_of(T value) {
   return std::to_string(value);
 }
 
-// Returns how a step computes its gradients: the batch size, and what else decides the order of the additions.
+// Returns how a step computes its gradients: the batch size, and what else decides the order of the additions. It is one
+// setting, so that a checkpoint of a run without the flags below can be compared with any other.
 std::string batch_text(const TrainerFlags& f) {
-  std::string text = text_of(f.batch_size);
-  if (f.accumulate > 1) text += " --accumulate " + text_of(f.accumulate);
-  if (f.shards > 1) text += " --shards " + text_of(f.shards);
-  if (f.reduction != "exact") text += " --reduction " + f.reduction;
-  return text;
+  std::string further;
+  if (f.shards > 1) further += " --shards " + text_of(f.shards);
+  if (f.accumulate > 1) further += " --accumulate " + text_of(f.accumulate);
+  if (f.reduction != "exact") further += " --reduction " + f.reduction;
+  return text_of(f.batch_size) + (further.empty() ? "" : " with" + further);
 }
 
 }  // namespace
@@ -91,6 +92,8 @@ void add_source(io::Crc64& crc, const data::TokenFile& file, const data::TokenFi
 std::string fingerprint(const data::Corpus& rows) {
   io::Crc64 crc;
   rows.each_source([&](const auto&... source) { add_source(crc, source...); });
+  for (const data::Share& share : rows.shares())
+    if (share.weight != 1) crc.add("weight " + text_of(share.weight) + '\n');
   return io::hex(crc.value());
 }
 

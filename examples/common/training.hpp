@@ -12,6 +12,7 @@
 
 #include <heddle/autograd/cuda_graph.hpp>
 #include <heddle/distributed/gradients.hpp>
+#include <heddle/distributed/sharded_state.hpp>
 #include <heddle/train/charts.hpp>
 #include <heddle/train/progress.hpp>
 #include <heddle/train/run_checkpoints.hpp>
@@ -145,7 +146,7 @@ class Training {
     train::RunSettings none;
     const std::string text = communicator.broadcast(to_json(state_, {}).dump());
     if (!processes_.is_first()) state_ = train::read_state(nlohmann::json::parse(text), none, "the first process");
-    distributed::broadcast(optimizer_.state(), communicator);
+    if (!flags_.shard_optimizer) distributed::broadcast(optimizer_.state(), communicator);  // otherwise run() does it
     return start;
   }
 
@@ -153,6 +154,11 @@ class Training {
   FinalScores run(train::MetricsFile& metrics) {
     metrics_ = &metrics;
     distributed::broadcast(model_, processes_.communicator());
+    if (flags_.shard_optimizer && processes_.size() > 1) {
+      sharded_.emplace(optimizer_.state(), processes_.communicator());
+      std::printf("optimizer   state of %lld of %lld weights in this process\n",
+                  static_cast<long long>(sharded_->own_size()), static_cast<long long>(sharded_->size()));
+    }
     if (out_) {
       events_.emplace(out_->path(), state_.events, state_.step + 1);
       for (const std::string& sentence : events_->notes()) note(sentence);
@@ -165,6 +171,7 @@ class Training {
     FinalScores scores = report<A>(model_, splits_, flags_, *metrics_);
     if (options_.at_end) options_.at_end(scores);
     if (events_) events_->sync();
+    const auto whole = whole_state();
     if (checkpoints_) checkpoints_->finish(state_);
     return scores;
   }
@@ -323,6 +330,7 @@ class Training {
     if (failure) std::rethrow_exception(failure);
     const optim::StepOptions settings = step_options();
     optimizer_.step(settings);
+    if (sharded_) sharded_->gather_weights();
     ++state_.step;
     ++state_.batch;
     report_step({state_.step, state_.batch, flags_.lr * settings.factor, tokens}, loss, static_cast<Index>(all.correct),
@@ -480,9 +488,14 @@ class Training {
         train::line_chart({"Loss", "step", "mean loss", {series("training", 1), series("validation", per_epoch_)}}));
   }
 
+  // Returns a scope in which the first process has the whole state of the optimizer, if it saves checkpoints.
+  std::unique_ptr<distributed::ShardedState::Whole> whole_state() {
+    return sharded_ && !flags_.out.empty() ? std::make_unique<distributed::ShardedState::Whole>(*sharded_) : nullptr;
+  }
   // The first of several processes saves; the others wait, so that none ends before it has.
   void save() {
     read_results();
+    const auto whole = whole_state();
     processes_.on_first([&] {
       if (!checkpoints_) return;
       state_.metrics = real_path(flags_.metrics);
@@ -526,6 +539,7 @@ class Training {
   const Index longest_ = splits_.train.longest();
   cuda::Graph graph_{replays_ ? Device::cuda : Device::cpu};
   std::optional<distributed::GradientSum> gradients_;  // of the parts of a step
+  std::optional<distributed::ShardedState> sharded_;   // with --shard-optimizer
   train::MetricsFile* metrics_ = nullptr;
   std::optional<train::EventWriter> events_;
   const Processes& processes_ = Processes::all();

@@ -128,12 +128,15 @@ class TokenFileWriter {
     ids_.flush();
     io::Crc64 sums;
     {
-      const detail::MappedFile written(ids_.path());
-      const auto content = written.bytes().subspan(sizeof header_);
+      const io::InputFile written(ids_.path());
+      std::vector<std::byte> bytes(header_.block_size);
       for (std::uint64_t block = 0; block < header_.blocks(); ++block) {
         const std::uint64_t first = block * header_.block_size;
+        const std::uint64_t size = std::min(header_.block_size, header_.content_size() - first);
+        require<WriteError>(written.read_at(sizeof header_ + first, bytes.data(), size) == size,
+                            io::printable(ids_.path()), ": was changed while it was written");
         io::Crc64 crc;
-        crc.add(content.subspan(first, std::min(header_.block_size, content.size() - first)));
+        crc.add(std::span(bytes).first(size));
         const std::uint64_t sum = crc.value();
         ids_.append(std::as_bytes(std::span(&sum, 1)));
         sums.add(std::as_bytes(std::span(&sum, 1)));

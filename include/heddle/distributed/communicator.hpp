@@ -128,6 +128,46 @@ class Communicator {
     return all;
   }
 
+  /// Replaces the values of the other processes by theirs: `values` has those of all, one after another, and process p
+  /// gives counts[p] of them.
+  template <class T>
+  void all_gather_in_place(std::span<T> values, const std::vector<Index>& counts) const {
+    for (int process = 0; process < size(); ++process)
+      if (const std::span<T> part = next(values, counts, process); !part.empty()) broadcast(part, process);
+  }
+  /// Writes the values of all processes to `all` on process `root`, one after another. Process p gives counts[p] of
+  /// them. Elsewhere `all` is not used.
+  template <class T>
+  void gather(std::span<const T> own, std::span<T> all, const std::vector<Index>& counts, int root = 0) const {
+    if (rank() != root) {
+      if (!own.empty()) exchange<T>(root, own, {});
+      return;
+    }
+    for (int process = 0; process < size(); ++process) {
+      const std::span<T> part = next(all, counts, process);
+      if (process == root)
+        std::copy(own.begin(), own.end(), part.begin());
+      else if (!part.empty())
+        exchange<T>(process, {}, part);
+    }
+  }
+  /// Writes counts[p] of the values of process `root` to `own` of process p, those after what the processes before p
+  /// get. Elsewhere `all` is not used.
+  template <class T>
+  void scatter(std::span<const T> all, std::span<T> own, const std::vector<Index>& counts, int root = 0) const {
+    if (rank() != root) {
+      if (!own.empty()) exchange<T>(root, {}, own);
+      return;
+    }
+    for (int process = 0; process < size(); ++process) {
+      const std::span<const T> part = next(all, counts, process);
+      if (process == root)
+        std::copy(part.begin(), part.end(), own.begin());
+      else if (!part.empty())
+        exchange<T>(process, part, {});
+    }
+  }
+
   /// Returns the first process whose value differs from that of process 0, if there is one.
   template <class T>
   std::optional<int> first_different(const T& own) const {
@@ -184,6 +224,14 @@ class Communicator {
   template <class T>
   static std::span<T> span_of(Tensor<T>& x) {
     return {x.data(), static_cast<std::size_t>(x.size())};
+  }
+  // Cuts the values of a process off the beginning of `left`.
+  template <class T>
+  static std::span<T> next(std::span<T>& left, const std::vector<Index>& counts, int process) {
+    const auto count = static_cast<std::size_t>(counts[static_cast<std::size_t>(process)]);
+    const std::span<T> part = left.first(count);
+    left = left.subspan(count);
+    return part;
   }
   template <class T>
   void exchange(int other, std::span<const T> sent, std::span<T> received) const {

@@ -27,13 +27,22 @@ void check_moment(const std::string& file, const std::string& name, std::span<co
             nonnegative ? " but must be at least 0" : " but must be finite");
 }
 
+// Throws Error if a process has a part of the state.
+inline void require_whole(const optim::Slots& state, const char* function) {
+  state.each([&](const auto& slot) {
+    require(!slot.is_part(), function, ": this process has only a part of the state of ", quoted_name(slot.name),
+            "; call it before the state is split, or in a scope of distributed::ShardedState::Whole");
+  });
+}
+
 }  // namespace detail
 
 /// Saves the state of an optimizer. Replaces the file atomically, and returns its size and checksum. @throws Error for
-/// a moment estimate that load_optimizer() would refuse, and as Slots::synchronize() does, and leaves the file as it
-/// was; WriteError as write_safetensors() does.
+/// a moment estimate that load_optimizer() would refuse, for a state that is split over processes, and as
+/// Slots::synchronize() does, and leaves the file as it was; WriteError as write_safetensors() does.
 inline FileSum save_optimizer(const optim::Slots& state, const std::string& path) {
   state.synchronize();
+  detail::require_whole(state, "save_optimizer");
   std::vector<TensorBytes> tensors;
   std::vector<std::any> host_copies;  // alive until they are written
   state.each([&](const auto& slot) {
@@ -59,6 +68,7 @@ inline FileSum save_optimizer(const optim::Slots& state, const std::string& path
 /// produces; the optimizer is then unchanged. @throws Error as Slots::synchronize() does; a second call then loads.
 inline void load_optimizer(optim::Slots& state, const std::string& path) {
   state.synchronize();
+  detail::require_whole(state, "load_optimizer");
   const Safetensors file = read_safetensors(path);
   const std::string shown = printable(path), kind = state.optimizer();
   const auto kind_in_file = file.metadata().find("optimizer");

@@ -2,6 +2,7 @@
 // sgd.hpp.
 #pragma once
 #include <array>
+#include <deque>
 #include <memory>
 #include <type_traits>
 
@@ -214,7 +215,7 @@ class Optimizer {
     if (rule_of(slot, 1, slot.steps + 1).needs_moments())
       for (std::size_t k = 0; k < Rule<T>::moments.size(); ++k) {
         Tensor<T>& moment = slot.moments[k];
-        moment = moment ? moment.to(value.device()) : zeros<T>(value.shape(), value.device());
+        moment = moment ? moment.to(value.device()) : zeros<T>(slot.own_shape(), value.device());
       }
     if (!gradient.rows)
       slot.row_flags.clear();
@@ -223,9 +224,8 @@ class Optimizer {
   }
   template <class T>
   static std::vector<char> find_rows_with_state(const Slot<T>& slot) {
-    const Shape& shape = slot.parameter->shape();
-    const Index width = shape.product(1, shape.rank());
-    std::vector<char> flags(static_cast<std::size_t>(shape[0]), 0);
+    const Index width = slot.width();
+    std::vector<char> flags(static_cast<std::size_t>(slot.own_shape()[0]), 0);
     for (const Tensor<T>& moment : slot.moments)
       for (Index e = 0; e < moment.size(); ++e)
         if (moment.device_data()[e] != 0) flags[static_cast<std::size_t>(e / width)] = kernel::has_state;
@@ -236,8 +236,9 @@ class Optimizer {
   kernel::UpdateArgs<Rule<T>> arguments(Slot<T>& slot, const RowGradient<T>& gradient, double factor) const {
     kernel::UpdateArgs<Rule<T>> args{rule_of(slot, factor, slot.steps), {}, gradient.values.device_data(), {}};
     const auto [value, cast] = slot.parameter->to_update();
-    args.value = {value, {slot.parameter->shape().size()}};
-    args.cast = cast;
+    const Index first = slot.own_rows().first * slot.width();
+    args.value = {value + first, {slot.own_shape().size()}};
+    args.cast = cast ? cast + first : nullptr;
     if (args.rule.needs_moments())
       for (std::size_t k = 0; k < Rule<T>::moments.size(); ++k) args.moments[k] = slot.moments[k].device_data();
     return args;
@@ -286,10 +287,12 @@ class Optimizer<Options, Rule>::WorkOf final : public heddle::detail::StepWork {
 
   void prepare() override {
     for (const auto& [slot, gradient] : pending_) {
+      require(!slot->is_part() || gradient.values.device() == Device::cpu, Options::optimizer, ": parameter '",
+              slot->name, "' is on a GPU; an optimizer that is split over processes updates parameters on the CPU");
       require(has_gpu_kernel || gradient.values.device() == Device::cpu, Options::optimizer,
               ": has no kernel for a GPU, but parameter '", slot->name,
               "' is there; move the model with to(model, Device::cpu)");
-      optimizer_.allocate(*slot, gradient);
+      if (slot->own_shape().size() > 0) optimizer_.allocate(*slot, gradient);
     }
   }
 
@@ -300,10 +303,11 @@ class Optimizer<Options, Rule>::WorkOf final : public heddle::detail::StepWork {
       for (const auto& [slot, gradient] : pending_) {
         if (gradient.values.device() != device) continue;
         ++slot->steps;
-        const kernel::UpdateArgs<Rule<T>> args = optimizer_.arguments(*slot, gradient, factor);
-        const Shape& shape = slot->parameter->shape();
-        if (gradient.rows)
-          sparse.push_back({args, view<1>(gradient.rows), shape[0], gradient.values.dim(1), slot->row_flags.data()});
+        if (slot->own_shape().size() == 0) continue;
+        const RowGradient<T>& own = own_.emplace_back(own_part(*slot, gradient));
+        const kernel::UpdateArgs<Rule<T>> args = optimizer_.arguments(*slot, own, factor);
+        if (own.rows)
+          sparse.push_back({args, view<1>(own.rows), slot->own_shape()[0], own.values.dim(1), slot->row_flags.data()});
         else
           dense.push_back(args);
       }
@@ -335,6 +339,18 @@ class Optimizer<Options, Rule>::WorkOf final : public heddle::detail::StepWork {
     return found;
   }
 
+  // Returns the gradient of the own rows of a parameter, numbered from the first of them.
+  static RowGradient<T> own_part(const Slot<T>& slot, const RowGradient<T>& gradient) {
+    if (!slot.is_part()) return gradient;
+    const auto [first, last] = slot.own_rows();
+    if (!gradient.rows) return {{}, gradient.values.leading(first, last)};
+    const Index *const begin = gradient.rows.data(), *const end = begin + gradient.rows.size();
+    const Index *const from = std::lower_bound(begin, end, first), *const to = std::lower_bound(from, end, last);
+    std::vector<Index> rows(from, to);
+    for (Index& row : rows) row -= first;
+    return {Tensor<Index>({to - from}, rows), gradient.values.leading(from - begin, to - begin)};
+  }
+
   // Counts the step of the parameters on the GPU as enqueued.
   std::shared_ptr<kernel::EnqueuedStep> enqueue() const {
     if constexpr (detail::has_cuda) {
@@ -349,6 +365,7 @@ class Optimizer<Options, Rule>::WorkOf final : public heddle::detail::StepWork {
   Optimizer& optimizer_;
   std::vector<Slot<T>>& slots_;
   std::vector<Pending> pending_;
+  std::deque<RowGradient<T>> own_;  // of the parameters, alive during the update
 };
 
 template <class Options, template <class> class Rule>

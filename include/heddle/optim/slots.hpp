@@ -2,6 +2,7 @@
 // optimizer holds identities, so it may be made before the model is moved or loaded.
 #pragma once
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 
@@ -19,19 +20,45 @@ struct Group {
   bool frozen = false;                                       ///< whether these parameters are excluded from updates
 };
 
+/// Some consecutive rows of a parameter: positions of its first axis. A scalar has one row.
+struct Rows {
+  Index first = 0;                                 ///< the first row
+  Index last = std::numeric_limits<Index>::max();  ///< one past the last row
+};
+
 /// One parameter of an optimizer.
 template <class T>
 struct Slot {
   using Element = T;  ///< the type of the parameter
 
-  std::string name;                            ///< its name in the model
-  typename Parameter<T>::Identity parameter;   ///< the parameter
-  std::optional<double> lr;                    ///< learning rate of its group
-  std::optional<double> weight_decay;          ///< weight decay of its group
-  bool frozen = false;                         ///< whether it is excluded from updates
-  std::int64_t steps = 0;                      ///< how often it was updated; see Slots::synchronize()
-  std::array<Tensor<T>, max_moments> moments;  ///< empty before they are first needed
-  std::vector<char> row_flags;  ///< one per row: whether its moments may be nonzero; empty if they are not tracked
+  std::string name;                           ///< its name in the model
+  typename Parameter<T>::Identity parameter;  ///< the parameter
+  std::optional<double> lr;                   ///< learning rate of its group
+  std::optional<double> weight_decay;         ///< weight decay of its group
+  bool frozen = false;                        ///< whether it is excluded from updates
+  std::int64_t steps = 0;                     ///< how often it was updated; see Slots::synchronize()
+  Rows own = {};  ///< the rows that are updated, and have moments: all, or those of a process
+  std::array<Tensor<T>, max_moments> moments;  ///< of the own rows; empty before they are first needed
+  std::vector<char> row_flags;  ///< one per own row: whether its moments may be nonzero; empty if they are not tracked
+
+  /// Returns the number of rows of the parameter.
+  Index rows() const { return parameter->shape().rank() > 0 ? parameter->shape()[0] : 1; }
+  /// Returns the number of elements of a row.
+  Index width() const {
+    const Shape& shape = parameter->shape();
+    return shape.product(std::min(1, shape.rank()), shape.rank());
+  }
+  /// Returns the own rows, as far as the parameter has them.
+  Rows own_rows() const { return {std::min(own.first, rows()), std::min(own.last, rows())}; }
+  /// Returns whether the parameter has rows that are not updated.
+  bool is_part() const { return own_rows().last - own_rows().first < rows(); }
+  /// Returns the shape of a moment estimate.
+  Shape own_shape() const {
+    const Shape& shape = parameter->shape();
+    const Index count = own_rows().last - own_rows().first;
+    if (shape.rank() == 0) return count > 0 ? shape : Shape{0};
+    return shape.with(0, count);
+  }
 };
 
 /// All parameters of an optimizer. On a GPU, steps that are enqueued count as done. If one is found to have had a
