@@ -51,6 +51,21 @@ done
 refusal 'another suffix belongs to the name' '^plain.txt:1x: cannot be opened' "$bert" --pretrain plain.txt:1x "${tiny[@]}"
 refusal 'a token file of another tokenizer is refused' '^plain.tokens: its ids are of another tokenizer; make it by tokenize with the vocabulary of this model and --uncased$' "$bert" --pretrain plain.tokens --uncased "${tiny[@]}"
 refusal 'too few texts to validate on are refused' '^short.tokens: has 3 texts; 20 are needed' "$bert" --pretrain short.tokens "${tiny[@]}"
+claim 'blank lines of a token file do not stop the training' \
+  'printf "\n\na film\n" >blanks.txt && tokens_of "$(dirname "$bert")" blanks.txt && exits 0 "$bert" --pretrain blanks.tokens --valid blanks.tokens "${tiny[@]}" --batch-size 1 --epochs 2 --progress none'
+: >none.txt
+claim 'a token file without texts is refused' \
+  'tokens_of "$(dirname "$bert")" none.txt && exits 2 "$bert" --pretrain plain.txt --valid none.tokens "${tiny[@]}" && grep -q "error: none.tokens: has no text$" err'
+for split in train dev; do
+  tail -n +2 "$split.tsv" | awk -F'\t' '{ print $2 "\t" $1 }' >$split.txt
+  tokens_of "$(dirname "$bert")" $split.txt --labels
+done
+few=("$bert" --from-scratch --vocab "$news/vocab.txt" "${tiny[@]}" --batch-size 16 --steps 5 --progress none)
+claim 'a classifier is trained on labelled token files as on tables, to the bit' \
+  'exits 0 "${few[@]}" --train train.tokens --valid dev.tokens --out of_tokens2 && grep -q "class       LABEL_1" out && exits 0 "${few[@]}" --train train.tsv --valid dev.tsv --text sentence --label label --out of_table && cmp of_tokens2/last.safetensors of_table/last.safetensors'
+refusal 'a token file beside a table is refused' '^token files need --train and --valid: one of them is no token file$' "${few[@]}" --train train.tokens --valid dev.tsv
+refusal 'columns of a token file are refused' '^--text: a token file has no columns$' "${few[@]}" --train train.tokens --valid dev.tokens --text sentence
+claim 'a token file without labels is refused' 'exits 2 "${few[@]}" --train plain.tokens --valid plain.tokens && grep -q "error: plain.tokens: its texts have no labels; make it by tokenize with --labels$" err'
 head -c 1000 plain.tokens >cut.tokens
 refusal 'a truncated token file is refused' '^cut.tokens: has 1000 bytes; 200 texts of [0-9]* tokens take [0-9]*$' "$bert" --pretrain cut.tokens "${tiny[@]}"
 (head -c 100 plain.tokens; printf x; tail -c +102 plain.tokens) >changed.tokens

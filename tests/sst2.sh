@@ -65,6 +65,10 @@ evaluate=("$sst2" --evaluate --out model --train-rows 60 --valid-rows 40 --batch
 
 claim 'sst2 --help exits with 0' 'exits 0 "$sst2" --help'
 claim 'sst2 --version names heddle' 'exits 0 "$sst2" --version && grep -q "^heddle [0-9]" out'
+claim 'sst2 trains on token files as on tables, to the bit' '
+  mkdir -p tokens && cp "$examples/sst2/sample/vocab.txt" tokens &&
+  for split in train dev; do tail -n +2 "$examples/sst2/sample/$split.tsv" | awk -F"\t" "{ print \$2 \"\t\" \$1 }" | "$(dirname "$sst2")/tokenize" --vocab tokens/vocab.txt --labels --to tokens/$split.tokens >/dev/null || break; done &&
+  exits 0 "$sst2" --data tokens --steps 3 --progress none --out of_tokens && exits 0 "$sst2" --steps 3 --progress none --out of_tables && cmp of_tokens/last.safetensors of_tables/last.safetensors'
 claim 'sst2 trains on its sample' 'exits 0 "$sst2" --steps 2 --train-rows 64 --valid-rows 32 --progress none && exits 0 "${train[@]}" --out model --metrics metrics'
 claim 'it says what it trains on' 'grep -q "60 training, 40 validation" out && grep -q "^parameters " out'
 claim 'it writes the model, the configuration and the vocabulary' 'all_there model/{model,last}.safetensors model/{config.json,vocab.txt}'

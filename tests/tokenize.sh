@@ -51,6 +51,15 @@ ids_in() { od -An -v -tu2 -j64 -N$((2 * $(od -An -tu8 -j24 -N8 "$1"))) -w2 "$1" 
 claim '--to writes the ids of all lines to a token file' \
   'run "$tokenize" --vocab "$words" --to tokens <plain && [ "$exited" = 0 ] && grep -q "^2001 texts, [0-9]* tokens$" out && "$tokenize" --vocab "$words" <plain | tr " " "\n" | cmp - <(ids_in tokens)'
 claim 'the file is made anew, and nothing else is left' 'run "$tokenize" --vocab "$words" --to tokens <plain && [ "$exited" = 0 ] && [ -z "$(find . -name "tokens.*")" ]'
+tail -n +2 "$examples/sst2/sample/train.tsv" | awk -F'\t' '{ print $2 "\t" $1 }' >labelled
+claim '--labels writes the classes, too' \
+  'run "$tokenize" --vocab "$words" --to labelled.tokens --labels <labelled && [ "$exited" = 0 ] && cut -f 2- labelled | "$tokenize" --vocab "$words" | tr " " "\n" | cmp - <(ids_in labelled.tokens)'
+for line in 'text' 'x\ttext' '-1\ttext' '1000000\ttext' '1x\ttext' ' 1\ttext'; do
+  printf "1\ttext\n$line\n" >wrong
+  claim "--labels refuses the line '$line'" \
+    'run "$tokenize" --vocab "$words" --to wrong.tokens --labels <wrong && [ "$exited" = 2 ] && [ ! -e wrong.tokens ] && grep -q "^tokenize: error: standard input:2: the line does not begin with the number of a class, from 0 to 999999, and a tab$" err; rm -f wrong.tokens.part*'
+done
+refusal '--labels needs --to' '^--labels needs --to$' "$tokenize" --vocab vocab --labels
 refusal '--to with --pair is refused' '^--to excludes --pair and --format$' "$tokenize" --vocab vocab --to x --pair
 claim '--to a folder that does not exist ends with exit code 1' 'run "$tokenize" --vocab vocab --to no/where </dev/null && [ "$exited" = 1 ] && grep -q "^tokenize: error: no/where.part: " err'
 claim '--to on a full disk ends with exit code 1' '(ulimit -f 16; "$tokenize" --vocab "$words" --to full <plain 2>err); [ $? = 1 ] && grep -q "error: full.part.*: cannot be written: File too large" err'

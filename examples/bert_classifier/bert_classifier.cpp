@@ -93,14 +93,7 @@ class BertSetup {
   const std::string& data() const { return data_; }
   const text::Vocabulary& vocabulary() const { return tokenizer_->vocabulary(); }
 
-  // Opens a token file. Throws FileError if its ids are those of another tokenizer.
-  data::TokenFile open_tokens(const std::string& path) const {
-    data::TokenFile file(path);
-    require<FileError>(file.tokenizer() == checksum_of(*tokenizer_), file.name(),
-                       ": its ids are of another tokenizer; make it by tokenize with the vocabulary of this model",
-                       options_.uncased ? " and --uncased" : ", without --uncased");
-    return file;
-  }
+  const text::WordPiece& tokenizer() const { return *tokenizer_; }
   // Returns how the texts of a token file become rows.
   data::TokenFileRows rows_of_tokens(Index first, Index last) const {
     return {first, last, length_, own_.pad_to_max == "yes" ? length_ : 0};
@@ -307,9 +300,15 @@ class BertClassifierSystem : public BertProgram {
     require<FileError>(own.saved.at("objective") == "classes", io::printable(flags.out + "/config.json"),
                        ": describes a masked language model, which has no classes; fine-tune it with --model");
     const bool table = !own.train.empty() || !own.valid.empty();
-    if (flags.predict.empty() && table)
+    takes_tokens_ = table && (data::is_token_file(own.train) || data::is_token_file(own.valid));
+    if (flags.predict.empty() && takes_tokens_)
+      require(data::is_token_file(own.train) && data::is_token_file(own.valid),
+              "token files need --train and --valid: one of them is no token file");
+    else if (flags.predict.empty() && table)
       require(!own.train.empty() && !own.valid.empty() && !own.columns.text.empty() && !own.columns.label.empty(),
               "a table needs --train, --valid, --text and --label");
+    for (const char* flag : {"--text", "--text-pair", "--label", "--format"})
+      require(!takes_tokens_ || !flags.is_given(flag), flag, ": a token file has no columns");
     if (flags.predict.empty()) read_texts(setup.seed);
     choose_classes();
     setup_.make_tokenizer();
@@ -324,6 +323,16 @@ class BertClassifierSystem : public BertProgram {
   std::string model_config() const { return to_json(setup_.config(), classifier_architecture(setup_.config())).dump(); }
 
   TextSplits read_splits() {
+    if (takes_tokens_) {
+      const auto split = [&](const std::string& path, Index most) {
+        const data::TokenFile file = open_labelled_tokens(path, setup_.tokenizer(), std::ssize(labels()));
+        return SplitTexts(file, setup_.rows_of_tokens(0, file.count()), most);
+      };
+      const TrainerFlags& flags = setup_.flags();
+      return {split(own_.train, limit("--train-rows", flags.train_rows)),
+              split(own_.valid, limit("--valid-rows", flags.valid_rows)),
+              {}};
+    }
     return {encoded(train_, class_of_each(train_, labels(), may_be_numbers_)),
             encoded(valid_, class_of_each(valid_, labels(), may_be_numbers_)),
             {}};
@@ -356,6 +365,7 @@ class BertClassifierSystem : public BertProgram {
  private:
   void read_texts(std::uint64_t seed) {
     const TrainerFlags& flags = setup_.flags();
+    if (takes_tokens_) return;
     if (!own_.train.empty()) {
       train_ = read_table(own_.train, own_.columns, limit("--train-rows", flags.train_rows));
       valid_ = read_table(own_.valid, own_.columns, limit("--valid-rows", flags.valid_rows));
@@ -403,13 +413,25 @@ class BertClassifierSystem : public BertProgram {
     if (task) {
       labels = of_task;
     } else if (setup_.folder().empty() || setup_.config().json.value("id2label", nlohmann::json()).is_null()) {
-      Classes classes = classes_in(train_, valid_);
+      Classes classes = takes_tokens_ ? classes_of_tokens() : classes_in(train_, valid_);
       labels = std::move(classes.names);
       may_be_numbers_ = classes.are_numbers;
     } else {
       require_printable(labels, setup_.folder() + "/config.json");
       may_be_numbers_ = !has_number(labels);
     }
+  }
+  // Returns LABEL_0, LABEL_1 and so on, up to the highest label of both token files.
+  Classes classes_of_tokens() const {
+    int highest = 1;
+    for (const std::string& path : {own_.train, own_.valid}) {
+      const data::TokenFile file(path);
+      for (Index text = 0; text < file.count(); ++text) highest = std::max(highest, file.label(text));
+      constexpr int most = 10'000;
+      require<FileError>(highest < most, file.name(), ": has the label ", highest, "; a classifier has at most ", most,
+                         " classes");
+    }
+    return numbered_classes(highest);
   }
   static bool has_classifier(const std::string& folder) {
     const io::WeightFiles files(folder);
@@ -441,6 +463,7 @@ class BertClassifierSystem : public BertProgram {
   const Flags& own_;
   BertSetup setup_;
   LabelledTexts train_, valid_;
+  bool takes_tokens_ = false;   // whether --train and --valid are token files
   bool may_be_numbers_ = true;  // whether a label may be the number of its class
 };
 
@@ -491,7 +514,8 @@ class BertPretraining : public BertProgram {
     if (own_.valid.empty()) return splits;
     const Index limit = setup_.flags().valid_rows;
     if (data::is_token_file(own_.valid)) {
-      const data::TokenFile file = setup_.open_tokens(own_.valid);
+      const data::TokenFile file = open_tokens(own_.valid, setup_.tokenizer());
+      require<FileError>(file.count() > 0, file.name(), ": has no text");
       splits.valid.add(file, setup_.rows_of_tokens(0, limited(file.count(), limit)));
     } else {
       splits.valid.add(encode_some(read_lines(own_.valid), own_.valid, limit));
@@ -565,7 +589,7 @@ class BertPretraining : public BertProgram {
   // Adds the texts of a token file. Without --valid, the last ones are used to validate: one of 20, but at most 1,000.
   void add_tokens(const Source& source, TextSplits& splits) const {
     constexpr Index most_held_out = 1000;
-    const data::TokenFile file = setup_.open_tokens(source.path);
+    const data::TokenFile file = open_tokens(source.path, setup_.tokenizer());
     Index last = file.count();
     require<FileError>(last > 0, file.name(), ": has no text");
     if (own_.valid.empty()) {

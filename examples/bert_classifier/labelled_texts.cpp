@@ -132,13 +132,18 @@ Classes classes_in(const LabelledTexts& train, const LabelledTexts& valid) {
   if (classes.are_numbers) {
     int highest = 0;
     for (const std::string& cell : cells) highest = std::max(highest, *number_in(cell));
-    classes.names.clear();
-    for (int i = 0; i <= highest; ++i) classes.names.push_back("LABEL_" + std::to_string(i));
+    classes = numbered_classes(highest);
   }
   constexpr std::size_t most = 10'000;
   const std::size_t count = classes.names.size();
   require<FileError>(count >= 2 && count <= most, train.file, ": has ", count, count == 1 ? " class" : " classes",
                      "; a classifier needs 2 to ", most);
+  return classes;
+}
+
+Classes numbered_classes(int highest) {
+  Classes classes{{}, true};
+  for (int i = 0; i <= highest; ++i) classes.names.push_back("LABEL_" + std::to_string(i));
   return classes;
 }
 

@@ -50,6 +50,9 @@ struct Classes {
 /// for more than 10,000, and for a cell that is empty or has invalid bytes or control characters.
 Classes classes_in(const LabelledTexts& train, const LabelledTexts& valid);
 
+/// Returns the classes of labels that are numbers: LABEL_0, LABEL_1 and so on up to the highest.
+Classes numbered_classes(int highest);
+
 /// Returns whether a class has a whole number below 1,000,000 as its name. Then a number in a table is a name, never
 /// the number of a class.
 bool has_number(const std::vector<std::string>& classes);

@@ -56,8 +56,8 @@ struct Pretrainer {
   Pretrainer(const Pretrainer& other, Cloning& c) : model(c(other.model)), tokens(other.tokens) {}
 
   // Chooses each token of a batch on the host, except the kept ones, as a label with a probability of 15 %, but at
-  // least one token. In the input, 80 % of these tokens are replaced by [MASK], 10 % by a token drawn from the
-  // vocabulary, and the rest stay. Throws Error for a batch in which every token is kept.
+  // least one token: a kept one if all are. In the input, 80 % of these tokens are replaced by [MASK], 10 % by a token
+  // drawn from the vocabulary, and the rest stay. Throws Error for a batch without tokens.
   MaskedBatch inputs_of(const data::Batch& batch, Random& hiding) const {
     std::vector<int> ids = batch.ids.host(), rows, labels, candidates;
     const std::vector<int>& begins = batch.sequences.begins();
@@ -65,8 +65,8 @@ struct Pretrainer {
       for (int row = begins[b]; row < begins[b] + batch.sequences.lengths()[b]; ++row)
         if (std::find(tokens.kept.begin(), tokens.kept.end(), ids[static_cast<std::size_t>(row)]) == tokens.kept.end())
           candidates.push_back(row);
-    require(!candidates.empty(),
-            "pre-training: every token of a batch is special; give texts with tokens that can be masked");
+    require(!ids.empty(), "pre-training: a batch has no tokens");
+    if (candidates.empty()) candidates.push_back(0);  // texts of token files may be blank
     const auto below = [&](std::uint64_t n) {
       return static_cast<int>(hiding.next() % n);
     };  // the bias is below n / 2^64

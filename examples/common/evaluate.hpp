@@ -131,13 +131,14 @@ struct FinalScores {
   train::Scores train, valid, test;
 };
 
-// Prints and writes the scores of each split that has rows, and returns them. Of texts in token files it takes the
-// first 1,000. Throws RunFailed for a loss that is not finite.
+// Prints and writes the scores of each split that has rows, and returns them. Of training texts in token files it takes
+// the first 1,000. Throws RunFailed for a loss that is not finite.
 template <class A, class Model>
 FinalScores report(const Model& model, const Splits& splits, const TrainerFlags& flags, train::MetricsFile& metrics) {
   constexpr Index most_of_files = 1000;
   const auto scores_of = [&](const char* name, const data::Corpus& rows) {
-    const Index most = rows.is_in_memory() ? rows.count() : most_of_files;
+    const bool takes_all = rows.is_in_memory() || &rows != &splits.train;
+    const Index most = takes_all ? rows.count() : most_of_files;
     train::Scores s = evaluate<A>(model, rows, flags.batch_size, splits.classes, most);
     if (rows.count() == 0) return s;
     require<train::RunFailed>(std::isfinite(s.loss()), "the ", name, " loss is not finite");

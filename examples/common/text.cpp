@@ -47,6 +47,24 @@ std::uint64_t checksum_of(const text::WordPiece& tokenizer) {
   return crc.value();
 }
 
+data::TokenFile open_tokens(const std::string& path, const text::WordPiece& tokenizer) {
+  data::TokenFile file(path);
+  require<FileError>(file.tokenizer() == checksum_of(tokenizer), file.name(),
+                     ": its ids are of another tokenizer; make it by tokenize with the vocabulary of this model",
+                     tokenizer.options().uncased ? " and --uncased" : ", without --uncased");
+  return file;
+}
+
+data::TokenFile open_labelled_tokens(const std::string& path, const text::WordPiece& tokenizer, Index classes) {
+  const data::TokenFile file = open_tokens(path, tokenizer);
+  require<FileError>(file.count() > 0, file.name(), ": has no texts");
+  require<FileError>(file.has_labels(), file.name(), ": its texts have no labels; make it by tokenize with --labels");
+  for (Index text = 0; text < file.count(); ++text)
+    require<FileError>(0 <= file.label(text) && file.label(text) < classes, file.name(), ": text ", text + 1,
+                       " has the label ", file.label(text), " but must have one from 0 to ", classes - 1);
+  return file;
+}
+
 namespace {
 
 // Reads the rest of standard input: a shell may have read lines of it before.

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <heddle/data/batches.hpp>
+#include <heddle/data/corpus.hpp>
 #include <heddle/text/wordpiece.hpp>
 
 namespace heddle::examples {
@@ -34,6 +34,13 @@ EncodedTexts encode(const text::WordPiece& tokenizer, const std::vector<std::str
 // Returns the checksum of a tokenizer, for token files: of its vocabulary, of its added tokens besides the usual ones,
 // and of the options that decide ids besides lengths.
 std::uint64_t checksum_of(const text::WordPiece& tokenizer);
+
+// Opens a token file. Throws FileError if its ids are those of another tokenizer.
+data::TokenFile open_tokens(const std::string& path, const text::WordPiece& tokenizer);
+
+// Opens a token file as above, for a classifier. Throws FileError for a file without texts or labels, and for a label
+// that is not the number of one of the classes.
+data::TokenFile open_labelled_tokens(const std::string& path, const text::WordPiece& tokenizer, Index classes);
 
 // Returns the lines of a file, or of standard input for "-". Prints a note for each kind of change to the text. Throws
 // FileError.

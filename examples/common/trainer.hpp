@@ -35,6 +35,11 @@ struct SplitTexts {
 
   SplitTexts() = default;
   SplitTexts(EncodedTexts texts) { add(std::move(texts)); }
+  // Takes the first texts of a token file; `limit` 0 is no limit.
+  SplitTexts(const data::TokenFile& file, data::TokenFileRows texts, Index limit) {
+    if (limit > 0) texts.last = std::min(texts.last, limit);
+    add(file, texts);
+  }
 
   void add(EncodedTexts texts, double weight = 1) {
     longest = std::max(longest, texts.longest);

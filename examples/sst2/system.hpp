@@ -59,13 +59,11 @@ class Sst2 {
   train::RunSettings settings() const { return {{"--vocab", train::checksum(io::crc64(vocabulary_.content()))}}; }
 
   TextSplits read_splits() {
-    TextSplits splits{read_sst2(data_ + "/train.tsv", flags_.train_rows, *tokenizer_),
-                      read_sst2(data_ + "/dev.tsv", flags_.valid_rows, *tokenizer_),
-                      {}};
+    TextSplits splits{read_split("train", flags_.train_rows), read_split("dev", flags_.valid_rows), {}};
     const data::Corpus& train = splits.train.rows;
     std::set<int> found;
     for (Index row = 0; row < train.count(); ++row) found.insert(train.label(row));
-    require<FileError>(flags_.evaluate || found.size() == classes, io::printable(data_ + "/train.tsv"), ": the ",
+    require<FileError>(flags_.evaluate || found.size() == classes, io::printable(file_of("train")), ": the ",
                        train.count(), " rows to train on hold a single class; two are needed");
     return splits;
   }
@@ -87,6 +85,17 @@ class Sst2 {
   }
 
  private:
+  // Returns the file of a split: a table, or a token file if there is no table.
+  std::string file_of(const std::string& split) const {
+    const std::string table = data_ + '/' + split + ".tsv", tokens = data_ + '/' + split + ".tokens";
+    return io::path_exists(table) || !io::path_exists(tokens) ? table : tokens;
+  }
+  SplitTexts read_split(const std::string& split, Index limit) const {
+    const std::string file = file_of(split);
+    if (file.ends_with(".tsv")) return read_sst2(file, limit, *tokenizer_);
+    return {open_labelled_tokens(file, *tokenizer_, classes), {.max_length = sizes_.max_length}, limit};
+  }
+
   const TrainerFlags& flags_;
   std::string data_;
   VocabularyFile vocabulary_;

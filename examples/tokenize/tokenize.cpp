@@ -25,10 +25,12 @@
 namespace heddle::examples {
 namespace {
 
+constexpr std::int32_t most_classes = 1'000'000;
+
 struct Flags {
   std::string vocab, format = "ids", to;
   text::WordPieceOptions options;
-  bool pair = false;
+  bool pair = false, labels = false;
 };
 
 std::size_t to_length(const std::string& text) {
@@ -55,7 +57,9 @@ bool parse(int argc, char** argv, Flags& flags) {
       ->type_name("NAME")
       ->capture_default_str();
   add_path(app, "--to", flags.to, "Write the ids of all lines to a token file instead; a killed call may be repeated");
+  app.add_flag("--labels", flags.labels, "For --to: each line begins with the number of its class and a tab");
   if (!parse_command_line(app, argc, argv)) return false;
+  require(!flags.labels || !flags.to.empty(), "--labels needs --to");
   require(flags.to.empty() || (!flags.pair && app.count("--format") == 0), "--to excludes --pair and --format");
   flags.options.special_tokens = !no_special;
   if (app.count("--max-length") > 0) flags.options.max_length = to_length(max_length);
@@ -199,11 +203,29 @@ InputSoFar skip_input(const std::string& saved, const std::string& file, std::si
   return input;
 }
 
+// The ids of a line, and its label.
+struct EncodedLine {
+  std::vector<std::int32_t> ids;
+  std::int32_t label = 0;  // -1 if the line does not begin with one
+};
+
+// Cuts the number of the class and the tab off the beginning of a line, and returns the number; -1 if there is none.
+std::int32_t cut_label(std::string_view& line) {
+  std::int32_t label = -1;
+  const std::size_t tab = line.find('\t');
+  if (tab == line.npos) return -1;
+  const char* const end = line.data() + tab;
+  const auto [stop, error] = std::from_chars(line.data(), end, label);
+  line.remove_prefix(tab + 1);
+  return error == std::errc{} && stop == end && label >= 0 && label < most_classes ? label : -1;
+}
+
 // Writes the ids of the lines to a token file.
-void write_tokens(const std::string& path, const LineEncoder& encode) {
+void write_tokens(const std::string& path, const LineEncoder& encode, bool has_labels) {
   constexpr std::uint64_t save_every = std::uint64_t{1} << 26;  // bytes of input
   const text::WordPiece& tokenizer = encode.tokenizer();
-  data::TokenFileWriter writer(path, tokenizer.vocabulary().size(), checksum_of(tokenizer));
+  data::TokenFileWriter writer(path, tokenizer.vocabulary().size(), checksum_of(tokenizer),
+                               has_labels ? data::TextLabels::written : data::TextLabels::none);
   const std::size_t max_length = tokenizer.options().max_length;
   InputSoFar input;
   if (writer.resumed()) {
@@ -212,10 +234,18 @@ void write_tokens(const std::string& path, const LineEncoder& encode) {
   }
   std::uint64_t saved = input.bytes;
   read_lines([&](std::string_view lines, bool is_end) {
-    using Encoded = std::vector<std::vector<std::int32_t>>;
-    for (const Encoded& texts : for_each_line<Encoded>(
-             lines, [&](std::string_view line, Encoded&encoded) { encoded.push_back(tokenizer.encode(line).ids); }))
-      for (const std::vector<std::int32_t>& ids : texts) writer.add(ids);
+    using Encoded = std::vector<EncodedLine>;
+    const auto encode_line = [&](std::string_view line, Encoded& encoded) {
+      const std::int32_t label = has_labels ? cut_label(line) : 0;
+      encoded.push_back({tokenizer.encode(line).ids, label});
+    };
+    for (const Encoded& texts : for_each_line<Encoded>(lines, encode_line))
+      for (const EncodedLine& text : texts) {
+        require<FileError>(text.label >= 0, "standard input:", writer.texts() + 1,
+                           ": the line does not begin with the number of a class, from 0 to ", most_classes - 1,
+                           ", and a tab");
+        writer.add(text.ids, text.label);
+      }
     input.add(lines);
     if (is_end || input.bytes - saved < save_every) return;
     writer.save(input.text(max_length));
@@ -230,7 +260,7 @@ void run(int argc, char** argv) {
   Flags flags;
   if (!parse(argc, argv, flags)) return;
   const LineEncoder encode(flags);
-  if (!flags.to.empty()) return write_tokens(flags.to, encode);
+  if (!flags.to.empty()) return write_tokens(flags.to, encode, flags.labels);
   read_lines([&](std::string_view lines, bool) {
     for (const std::string& text : for_each_line<std::string>(lines, encode)) write(text);
     flush_output();

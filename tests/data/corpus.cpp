@@ -140,6 +140,9 @@ TEST_CASE("MixedBatches: wrong arguments are refused") {
   CHECK_THROWS_WITH(MixedBatches({{1}}, 0, Order::shuffled), ContainsSubstring("batch size must be at least 1, got 0"));
   for (const double weight : {0., -1., 1000.5, std::nan("")})
     CHECK_THROWS_WITH(MixedBatches({{1, weight}}, 1, Order::shuffled), ContainsSubstring("above 0 and at most 1000"));
+  CHECK_THROWS_WITH(MixedBatches({{5, 1e-300}}, 1, Order::shuffled), ContainsSubstring("takes none of the 5 rows"));
+  CHECK_THROWS_WITH(MixedBatches(std::vector<data::Share>(12'000, {Index{1} << 40, 1000}), 1, Order::shuffled),
+                    ContainsSubstring("more than 2^40"));
   CHECK_THROWS_WITH(MixedBatches({{Index{1} << 40}, {1}}, 1, Order::shuffled), ContainsSubstring("more than 2^40"));
   CHECK_THROWS_WITH(MixedBatches(std::vector<data::Share>(32768, {1}), 1, Order::shuffled),
                     ContainsSubstring("32768 files are more than 32767"));
@@ -178,6 +181,9 @@ TEST_CASE("Corpus: rows of memory and of token files in one list") {
   CHECK((padded.length(0) == 8 && padded.longest() == 8));
   CHECK(padded.batch(std::vector<Index>{0}).ids.host() == std::vector{0, 1, 0, 0, 0, 0, 0, 0});
   CHECK(data::Corpus(sequences).is_in_memory());
+  CHECK_THROWS_WITH(padded.add(sequences),
+                    ContainsSubstring("rows that are padded to 0 tokens are added to rows that are padded to 8"));
+  CHECK_THROWS_AS(corpus.add(data::TokenFile(folder / "tokens"), {.padded_to = 8}), ShapeError);
 }
 
 TEST_CASE("Corpus: a file of 10 GB is read in any order, and again after a stop") {

@@ -1,6 +1,8 @@
 // Token files: what is written is read, also after a stop, and damage is found.
 #include <heddle/data/token_file_writer.hpp>
 
+#include <regex>
+
 #include "../io/files.hpp"
 #include "catch.hpp"
 
@@ -75,6 +77,35 @@ TEST_CASE("TokenFile: the bytes are those of the format") {
   CHECK(bytes.substr(16, 16) == std::string("\3\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0", 16));  // texts, tokens
   CHECK(bytes.substr(64, 8) == std::string("\1\0\2\1\3\0\0\0", 8));                    // ids, filled up
   CHECK(bytes.substr(72, 24) == std::string("\2\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0", 24));  // ends
+}
+
+TEST_CASE("TokenFile: texts with labels") {
+  const TemporaryFolder folder;
+  const TokenTexts texts = token_texts(1000, 31);
+  const auto label = [](std::size_t n) { return static_cast<std::int32_t>(n * n * 1000); };
+  {
+    data::TokenFileWriter writer(folder / "tokens", 1000, 42, data::TextLabels::written);
+    for (std::size_t n = 0; n < 20; ++n) writer.add(texts[n], label(n));
+    writer.save("twenty");
+    writer.add(texts[20], 7);
+  }
+  CHECK_THROWS_WITH(data::TokenFileWriter(folder / "tokens", 1000, 42), ContainsSubstring("was begun with labels"));
+  data::TokenFileWriter writer(folder / "tokens", 1000, 42, data::TextLabels::written);
+  for (std::size_t n = 20; n < texts.size(); ++n) writer.add(texts[n], label(n));
+  writer.finish();
+  CHECK(folder.names() == std::set<std::string>{"tokens"});
+  const data::TokenFile file(folder / "tokens");
+  CHECK(file.has_labels());
+  for (std::size_t n = 0; n < texts.size(); ++n) CHECK(file.label(static_cast<Index>(n)) == label(n));
+  CHECK(read_token_file(folder / "tokens") == texts);
+  CHECK_THROWS_AS(file.label(31), IndexError);
+  const std::string bytes = get(folder / "tokens");
+  CHECK(bytes.substr(8, 8) == std::string("\1\0\0\0\2\0\4\0", 8));  // version, bytes of an id and of a label
+  CHECK(bytes.size() == 64 + (2 * 135 + 2) + 31 * 8 + 32 * 4 + 8);
+  overwrite_bytes(folder / "tokens", bytes.size() - 12, "x");
+  CHECK_THROWS_WITH(data::TokenFile(folder / "tokens").label(30), ContainsSubstring("was changed"));
+  write_token_file(folder / "none", 10, {{1}});
+  CHECK((!data::TokenFile(folder / "none").has_labels() && data::TokenFile(folder / "none").label(0) == 0));
 }
 
 TEST_CASE("TokenFile: files larger than a block") {
@@ -189,9 +220,27 @@ TEST_CASE("TokenFileWriter: continues after the last save, and ends with the sam
     writer.add(texts[9]);
     writer.save("");
   }
+  overwrite_bytes(folder / "short.part", 66, "x");
+  CHECK_THROWS_WITH(data::TokenFileWriter(folder / "short", 1000, 42), ContainsSubstring("short.part: was changed"));
+  put(folder / "short.part.state", std::regex_replace(get(folder / "short.part.state"), std::regex("\"tokens\":."),
+                                                      "\"tokens\":9223372036854775807"));
+  CHECK_THROWS_WITH(data::TokenFileWriter(folder / "short", 1000, 42), ContainsSubstring("is shorter than it was"));
   std::filesystem::resize_file(folder / "short.part", 10);
   CHECK_THROWS_WITH(data::TokenFileWriter(folder / "short", 1000, 42), ContainsSubstring("is shorter than it was"));
+  // A writer that ends after it has completed the file leaves a state without .part: the next one begins anew.
+  std::filesystem::remove(folder / "short.part");
+  data::TokenFileWriter anew(folder / "short", 1000, 42);
+  CHECK((!anew.resumed() && anew.texts() == 0));
+  anew.add(texts[9]);
+  anew.finish();
+  CHECK(read_token_file(folder / "short") == TokenTexts{texts[9]});
+  CHECK(!io::path_exists(folder / "short.part.state"));
+  put(folder / "short.part", "");
   put(folder / "short.part.state", "{\"id_bytes\":2}");
   CHECK_THROWS_AS(data::TokenFileWriter(folder / "short", 1000, 42), FileError);
   CHECK_THROWS_AS(data::TokenFileWriter(folder / "no/folder", 1000, 42), WriteError);
+  std::filesystem::create_directory(folder / "subfolder");
+  CHECK_THROWS_WITH(data::TokenFileWriter(folder / "subfolder", 1000, 42), ContainsSubstring("is not a regular file"));
+  CHECK_THROWS_WITH(data::TokenFileWriter("/dev/null", 1000, 42), ContainsSubstring("is not a regular file"));
+  CHECK(!io::path_exists(folder / "subfolder.part"));
 }

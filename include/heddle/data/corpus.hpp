@@ -17,7 +17,7 @@ struct TokenFileRows {
 };
 
 /// The rows of several sources, numbered through all of them: labelled sequences, and texts of token files, which are
-/// read when a batch needs them and have the label 0. Several threads may read. A copy shares the sources.
+/// read when a batch needs them. Several threads may read. A copy shares the sources.
 class Corpus {
  public:
   /// Creates a corpus without rows.
@@ -25,20 +25,21 @@ class Corpus {
   /// Creates a corpus of one source.
   Corpus(LabelledSequences rows, double weight = 1) { add(std::move(rows), weight); }
 
-  /// Adds sequences. For the weight, see Share.
+  /// Adds sequences. For the weight, see Share. @throws ShapeError if they are padded to another length than the rows
+  /// so far.
   void add(LabelledSequences rows, double weight = 1) {
-    const Index rows_count = rows.count(), most = rows.longest();
-    add(std::make_shared<const LabelledSequences>(std::move(rows)), rows_count, most, weight);
+    const Index rows_count = rows.count(), most = rows.longest(), padded_to = rows.padded_to();
+    add(std::make_shared<const LabelledSequences>(std::move(rows)), rows_count, most, padded_to, weight);
   }
-  /// Adds texts of a token file. @throws IndexError for a range that the file does not have, and ShapeError for a
-  /// length below 1.
+  /// Adds texts of a token file. @throws IndexError for a range that the file does not have; ShapeError for a length
+  /// below 1, and for rows that are padded to another length than those so far.
   void add(TokenFile file, TokenFileRows rows = {}, double weight = 1) {
     rows.last = std::min(rows.last, file.count());
     require<IndexError>(0 <= rows.first && rows.first <= rows.last, "Corpus: the texts ", rows.first, " to ", rows.last,
                         " are no range of ", file.count(), " texts");
     require<ShapeError>(rows.max_length >= 1, "Corpus: the length of a row must be at least 1, got ", rows.max_length);
     const Index most = rows.padded_to > 0 ? rows.padded_to : std::min(file.longest(), rows.max_length);
-    add(Texts{std::move(file), rows}, rows.last - rows.first, most, weight);
+    add(Texts{std::move(file), rows}, rows.last - rows.first, most, rows.padded_to, weight);
   }
 
   /// Returns the number of rows.
@@ -64,7 +65,7 @@ class Corpus {
     const auto [source, n] = find(row);
     return std::visit([n = n](const auto& texts) { return ids_of(texts, n); }, *source);
   }
-  /// Returns the label of a row.
+  /// Returns the label of a row; 0 if a token file has none. @throws FileError as length() does.
   int label(Index row) const {
     const auto [source, n] = find(row);
     return std::visit([n = n](const auto& texts) { return label_of(texts, n); }, *source);
@@ -103,7 +104,10 @@ class Corpus {
   };
   using Source = std::variant<Sequences, Texts>;
 
-  void add(Source source, Index rows, Index most, double weight) {
+  void add(Source source, Index rows, Index most, Index padded_to, double weight) {
+    require<ShapeError>(sources_.empty() || padded_to == padded_to_, "Corpus: rows that are padded to ", padded_to,
+                        " tokens are added to rows that are padded to ", padded_to_, "; 0 is no padding");
+    padded_to_ = padded_to;
     ends_.push_back(count() + rows);
     shares_.push_back({rows, weight});
     sources_.push_back(std::move(source));
@@ -136,7 +140,7 @@ class Corpus {
     return ids;
   }
   static int label_of(const Sequences& rows, Index n) { return rows->label(n); }
-  static int label_of(const Texts&, Index) { return 0; }
+  static int label_of(const Texts& texts, Index n) { return texts.file.label(texts.rows.first + n); }
   static void add_to(LabelledSequences& batch, const Sequences& rows, Index n) {
     const std::span<const int> ids = rows->ids(n);
     const Index second = rows->second(n);
@@ -144,7 +148,7 @@ class Corpus {
     batch.pad_to(rows->padded_to());
   }
   static void add_to(LabelledSequences& batch, const Texts& texts, Index n) {
-    batch.add(ids_of(texts, n), 0);
+    batch.add(ids_of(texts, n), label_of(texts, n));
     batch.pad_to(texts.rows.padded_to);
   }
 
@@ -152,6 +156,7 @@ class Corpus {
   std::vector<Share> shares_;
   std::vector<Index> ends_;  // one past the last row of each source
   Index longest_ = 0;
+  Index padded_to_ = 0;
 };
 
 }  // namespace heddle::data

@@ -1,7 +1,8 @@
 // Token files: the ids of many texts in a file that is mapped into memory, for corpora that do not fit into it.
 //
 // The format, in little-endian numbers: a header (TokenFileHeader); the ids, of 2 or 4 bytes each, filled up to a
-// multiple of 8 bytes; for each text one past its last token, 8 bytes each; and the CRC-64 of each MiB of ids and ends.
+// multiple of 8 bytes; for each text one past its last token, 8 bytes each; the texts' labels, if they have any, 4
+// bytes each, filled up likewise; and the CRC-64 of each MiB from the ids on.
 #pragma once
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -26,7 +27,7 @@ static_assert(std::endian::native == std::endian::little, "heddle: token files a
 struct TokenFileHeader {
   char magic[8] = {'h', 'e', 'd', 'd', 'l', 'e', 't', 'k'};
   std::uint32_t version = 1;
-  std::uint32_t id_bytes = 2;
+  std::uint16_t id_bytes = 2, label_bytes = 0;  // 2 or 4, and 0 or 4
   std::uint64_t texts = 0, tokens = 0;
   std::uint64_t longest = 0;    // tokens of the longest text
   std::uint64_t tokenizer = 0;  // the checksum of what made the ids
@@ -38,9 +39,11 @@ struct TokenFileHeader {
     crc.add(std::as_bytes(std::span(this, 1)).first(offsetof(TokenFileHeader, sum)));
     return crc.value();
   }
-  // The bytes of the ids with what fills them up, and of the ends.
+  // The bytes of the ids with what fills them up, of the labels likewise, and of all with the ends.
   std::uint64_t ids_size() const { return (tokens * id_bytes + 7) / 8 * 8; }
-  std::uint64_t content_size() const { return ids_size() + texts * sizeof(std::uint64_t); }
+  std::uint64_t labels_size() const { return (texts * label_bytes + 7) / 8 * 8; }
+  std::uint64_t ends_size() const { return texts * sizeof(std::uint64_t); }
+  std::uint64_t content_size() const { return ids_size() + ends_size() + labels_size(); }
   std::uint64_t blocks() const { return (content_size() + block_size - 1) / block_size; }
   std::uint64_t file_size() const {
     return sizeof(TokenFileHeader) + content_size() + blocks() * sizeof(std::uint64_t);
@@ -88,7 +91,8 @@ inline bool is_token_file(const std::string& path) {
 }
 
 /// The texts of a token file, which `tokenize --to` and TokenFileWriter write. Opening it reads the header and the
-/// checksums; each MiB is checked when it is first read. Several threads may read. A copy is another handle.
+/// checksums; each MiB is checked when it is first read. The file must not change afterwards; truncating it ends the
+/// program (SIGBUS). Several threads may read. A copy is another handle.
 class TokenFile {
  public:
   /// Opens a file. @throws FileError for a file that cannot be read, that is no token file, or that is truncated.
@@ -112,6 +116,18 @@ class TokenFile {
   Index length(Index text) const {
     const auto [first, last] = range(text);
     return static_cast<Index>(last - first);
+  }
+  /// Returns whether the texts have labels.
+  bool has_labels() const { return header().label_bytes > 0; }
+  /// Returns the label of a text; 0 if the texts have none. @throws IndexError and FileError as length() does.
+  int label(Index text) const {
+    require_text(text);
+    std::int32_t label = 0;
+    if (!has_labels()) return label;
+    const std::uint64_t at =
+        header().ids_size() + header().ends_size() + static_cast<std::uint64_t>(text) * sizeof label;
+    std::memcpy(&label, content(at, sizeof label), sizeof label);
+    return label;
   }
   /// Returns the ids of a text. @throws IndexError and FileError as length() does.
   std::vector<int> ids(Index text) const {
@@ -156,7 +172,8 @@ class TokenFile {
                          " of the format; this heddle reads version ", expected.version);
       constexpr std::uint64_t most = std::uint64_t{1} << 56;
       require<FileError>(header.sum == header.own_sum() && (header.id_bytes == 2 || header.id_bytes == 4) &&
-                             header.tokens < most && header.texts < most,
+                             (header.label_bytes == 0 || header.label_bytes == 4) && header.tokens < most &&
+                             header.texts < most,
                          name, ": its header was changed");
       require<FileError>(bytes.size() == header.file_size(), name, ": has ", bytes.size(), " bytes; ", header.texts,
                          " texts of ", header.tokens, " tokens take ", header.file_size());
@@ -166,9 +183,12 @@ class TokenFile {
 
   const detail::TokenFileHeader& header() const { return shared_->header; }
 
+  void require_text(Index text) const {
+    require<IndexError>(0 <= text && text < count(), "TokenFile: there is no text ", text, " among ", count());
+  }
   // Returns the first token of a text, and one past the last.
   std::pair<std::uint64_t, std::uint64_t> range(Index text) const {
-    require<IndexError>(0 <= text && text < count(), "TokenFile: there is no text ", text, " among ", count());
+    require_text(text);
     const auto end_of = [&](Index n) {
       std::uint64_t end;
       const std::uint64_t at = header().ids_size() + static_cast<std::uint64_t>(n) * sizeof end;

@@ -10,31 +10,42 @@ namespace heddle::data {
 
 namespace detail {
 
-// A file that grows at its end.
+// A file that grows at its end, after a header.
 class GrowingFile {
  public:
-  // Opens or creates a file, and locks it. Throws WriteError, also if another writer holds it.
-  explicit GrowingFile(std::string path) : path_(std::move(path)), file_(open(path_)) {
-    if (::flock(file_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+  // Opens or creates a file, and locks it. Throws WriteError, also if another writer holds it, or has just given it
+  // another name.
+  explicit GrowingFile(std::string path, std::size_t header_size = 0)
+      : path_(std::move(path)), header_size_(header_size), file_(open(path_)) {
+    struct stat named {};
+    const bool is_held = ::flock(file_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    const struct stat own = status();
+    if (is_held || ::stat(path_.c_str(), &named) != 0 || named.st_ino != own.st_ino || named.st_dev != own.st_dev)
       fail<WriteError>(io::printable(path_), ": another program is writing this file");
   }
 
   const std::string& path() const { return path_; }
-  std::uint64_t size() const {
-    struct stat status {};
-    check(::fstat(file_.number(), &status));
-    return static_cast<std::uint64_t>(status.st_size);
-  }
-  // Cuts the file off, and continues at its end.
+  std::uint64_t size() const { return static_cast<std::uint64_t>(status().st_size); }
+  // Returns the checksum of what was appended.
+  std::uint64_t sum() const { return crc_.value(); }
+  // Cuts the file off after `size` bytes, which it has, and continues at its end.
   void cut(std::uint64_t size) {
     buffer_.clear();
+    crc_ = {};
+    const io::InputFile written(path_);
+    std::vector<std::byte> bytes(part_size);
+    for (std::uint64_t at = header_size_; at < size; at += part_size) {
+      const std::size_t count = std::min<std::uint64_t>(part_size, size - at);
+      written.read_at(at, bytes.data(), count);
+      crc_.add(std::span(bytes).first(count));
+    }
     check(io::detail::retry([&] { return ::ftruncate(file_.number(), static_cast<off_t>(size)); }));
     check(::lseek(file_.number(), 0, SEEK_END) < 0 ? -1 : 0);
   }
   void append(std::span<const std::byte> bytes) {
+    crc_.add(bytes);
     buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
-    constexpr std::size_t most = std::size_t{1} << 20;
-    if (buffer_.size() >= most) flush();
+    if (buffer_.size() >= part_size) flush();
   }
   void flush() {
     std::span<const std::byte> left = buffer_;
@@ -55,6 +66,13 @@ class GrowingFile {
   }
 
  private:
+  static constexpr std::size_t part_size = std::size_t{1} << 20;
+
+  struct stat status() const {
+    struct stat status {};
+    check(::fstat(file_.number(), &status));
+    return status;
+  }
   static int open(const std::string& path) {
     io::detail::check_path<WriteError>(path);
     constexpr mode_t everybody = 0666;  // less the umask
@@ -67,27 +85,45 @@ class GrowingFile {
   }
 
   std::string path_;
+  std::size_t header_size_;
   io::detail::Descriptor file_;
   std::vector<std::byte> buffer_;
+  io::Crc64 crc_;
 };
 
 }  // namespace detail
 
+/// Whether the texts of a token file have labels, such as the numbers of their classes.
+enum class TextLabels { none, written };
+
 /// Writes a token file, which has its name only when it is complete. Until then the texts are in files beside it whose
-/// names end with .part, .part.ends and .part.state; a writer of the same name continues after the last save().
+/// names end with .part, .part.ends, .part.labels and .part.state; a writer of the same name continues after the last
+/// save().
 class TokenFileWriter {
  public:
   /// Begins or continues a file. Ids are below `vocabulary`; `tokenizer` is a checksum of what makes them.
   /// @throws WriteError for a file that cannot be written, and FileError if the file was begun with another vocabulary
-  /// or tokenizer, or what was written of it is damaged.
-  TokenFileWriter(const std::string& path, Index vocabulary, std::uint64_t tokenizer)
-      : path_(path), ids_(path + ".part"), ends_(path + ".part.ends"), vocabulary_(vocabulary) {
+  /// or tokenizer, or with or without labels, or what was written of it is damaged.
+  TokenFileWriter(const std::string& path, Index vocabulary, std::uint64_t tokenizer,
+                  TextLabels labels = TextLabels::none)
+      : path_(checked(path)),
+        was_begun_(io::path_exists(path + ".part")),
+        ids_(path + ".part", sizeof header_),
+        ends_(path + ".part.ends"),
+        vocabulary_(vocabulary) {
     constexpr Index of_two_bytes = 1 << 16;
     header_.id_bytes = vocabulary <= of_two_bytes ? 2 : 4;
+    if (labels == TextLabels::written) {
+      header_.label_bytes = sizeof(std::int32_t);
+      labels_.emplace(path + ".part.labels");
+    }
     header_.tokenizer = tokenizer;
-    if (io::path_exists(state_file())) read_state();
-    ids_.cut(sizeof header_ + header_.tokens * header_.id_bytes);
-    ends_.cut(header_.texts * sizeof(std::uint64_t));
+    // A state without .part is that of a writer which ended after it had completed the file.
+    const bool continues = was_begun_ && io::path_exists(state_file());
+    if (continues) read_state();
+    cut();
+    require<FileError>(!continues || sum_ == sum(), io::printable(ids_.path()), ": was changed, or a file beside it; ",
+                       "remove ", io::printable(state_file()), " to begin anew");
   }
   TokenFileWriter(const TokenFileWriter&) = delete;
 
@@ -98,8 +134,9 @@ class TokenFileWriter {
   /// Returns the number of tokens so far.
   Index tokens() const { return static_cast<Index>(header_.tokens); }
 
-  /// Appends a text. @throws IndexError for an id outside the vocabulary, and WriteError.
-  void add(std::span<const int> ids) {
+  /// Appends a text; the label is ignored if the texts have none. @throws IndexError for an id outside the vocabulary,
+  /// and WriteError.
+  void add(std::span<const int> ids, std::int32_t label = 0) {
     for (const int id : ids)
       require<IndexError>(0 <= id && id < vocabulary_, "TokenFileWriter: id ", id, " is outside the vocabulary of ",
                           vocabulary_, " tokens");
@@ -108,14 +145,21 @@ class TokenFileWriter {
     header_.longest = std::max<std::uint64_t>(header_.longest, ids.size());
     ++header_.texts;
     ends_.append(std::as_bytes(std::span(&header_.tokens, 1)));
+    if (labels_) labels_->append(std::as_bytes(std::span(&label, 1)));
   }
   /// Makes the texts so far durable, with a note such as the place in the input. @throws WriteError.
   void save(const std::string& note) {
     ids_.sync();
     ends_.sync();
-    const nlohmann::json state{{"id_bytes", header_.id_bytes}, {"tokenizer", io::hex(header_.tokenizer)},
-                               {"texts", header_.texts},       {"tokens", header_.tokens},
-                               {"longest", header_.longest},   {"note", note}};
+    if (labels_) labels_->sync();
+    const nlohmann::json state{{"id_bytes", header_.id_bytes},
+                               {"label_bytes", header_.label_bytes},
+                               {"tokenizer", io::hex(header_.tokenizer)},
+                               {"texts", header_.texts},
+                               {"tokens", header_.tokens},
+                               {"longest", header_.longest},
+                               {"sum", sum()},
+                               {"note", note}};
     io::write_atomically(state_file(), state.dump());
   }
   /// Completes the file. The writer must not be used any more. @throws WriteError.
@@ -124,7 +168,15 @@ class TokenFileWriter {
     ends_.flush();
     const std::vector<std::byte> padding(header_.ids_size() - header_.tokens * header_.id_bytes);
     ids_.append(padding);
-    io::detail::for_each_part(ends_.path(), [&](std::span<const std::byte> bytes) { ids_.append(bytes); });
+    const auto append_file = [&](const detail::GrowingFile& file) {
+      io::detail::for_each_part(file.path(), [&](std::span<const std::byte> bytes) { ids_.append(bytes); });
+    };
+    append_file(ends_);
+    if (labels_) {
+      labels_->flush();
+      append_file(*labels_);
+      ids_.append(std::vector<std::byte>(header_.labels_size() - header_.texts * header_.label_bytes));
+    }
     ids_.flush();
     io::Crc64 sums;
     {
@@ -151,12 +203,21 @@ class TokenFileWriter {
       io::detail::fail_file<WriteError>(path_, "cannot be replaced", errno);
     ::unlink(state_file().c_str());
     ::unlink(ends_.path().c_str());
+    if (labels_) ::unlink(labels_->path().c_str());
     const std::size_t slash = path_.rfind('/');
     io::detail::sync_folder(
         io::detail::open_folder(slash == std::string::npos ? "." : path_.substr(0, slash + 1), path_), path_);
   }
 
  private:
+  // Throws WriteError for a name of something that is no regular file.
+  static std::string checked(const std::string& path) {
+    struct stat status {};
+    require<WriteError>(::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode), io::printable(path),
+                        ": is not a regular file");
+    return path;
+  }
+
   std::string state_file() const { return path_ + ".part.state"; }
 
   template <class Id>
@@ -166,26 +227,47 @@ class TokenFileWriter {
     ids_.append(std::as_bytes(std::span(converted)));
   }
 
+  // Returns the checksums of what was written.
+  std::string sum() const {
+    return io::hex(ids_.sum()) + ' ' + io::hex(ends_.sum()) + (labels_ ? ' ' + io::hex(labels_->sum()) : "");
+  }
+
+  // Reads the state of the last save.
   void read_state() {
     const io::JsonFile file(state_file());
     const io::JsonObject state = file.object();
     require<FileError>(
         state.count("id_bytes") == header_.id_bytes && state.text("tokenizer") == io::hex(header_.tokenizer),
         state.file(), ": was begun with another tokenizer; remove it to begin anew");
+    require<FileError>(state.count("label_bytes") == header_.label_bytes, state.file(), ": was begun ",
+                       labels_ ? "without" : "with", " labels; remove it to begin anew");
     header_.texts = static_cast<std::uint64_t>(state.count("texts"));
     header_.tokens = static_cast<std::uint64_t>(state.count("tokens"));
     header_.longest = static_cast<std::uint64_t>(state.count("longest"));
     resumed_ = state.text("note");
-    require<FileError>(ids_.size() >= sizeof header_ + header_.tokens * header_.id_bytes &&
-                           ends_.size() >= header_.texts * sizeof(std::uint64_t),
+    constexpr std::uint64_t most = std::uint64_t{1} << 56;
+    require<FileError>(header_.tokens < most && header_.texts < most &&
+                           ids_.size() >= sizeof header_ + header_.tokens * header_.id_bytes &&
+                           ends_.size() >= header_.ends_size() &&
+                           (!labels_ || labels_->size() >= header_.texts * header_.label_bytes),
                        io::printable(ids_.path()), ": is shorter than it was; remove ", state.file(), " to begin anew");
+    sum_ = state.text("sum");
+  }
+  // Cuts off what was written after the last save.
+  void cut() {
+    ids_.cut(sizeof header_ + header_.tokens * header_.id_bytes);
+    ends_.cut(header_.ends_size());
+    if (labels_) labels_->cut(header_.texts * header_.label_bytes);
   }
 
   std::string path_;
+  bool was_begun_;
   detail::GrowingFile ids_, ends_;
+  std::optional<detail::GrowingFile> labels_;
   Index vocabulary_;
   detail::TokenFileHeader header_;
   std::optional<std::string> resumed_;
+  std::string sum_;                    // of what was written until the last save
   std::vector<std::uint16_t> narrow_;  // the ids of one text
   std::vector<std::uint32_t> wide_;
 };
