@@ -16,17 +16,17 @@ struct Share {
 /// The rows of each batch of each epoch, from several files; the last batch of an epoch may be smaller. Rows are
 /// numbered through all files. Every group of an epoch has as much of each file as the whole.
 ///
-/// Neighbors in a file are read at about the same time, and the order of an epoch takes little memory: a file is
-/// cut into windows of up to 1,024 rows, an epoch into groups of up to 65,536 rows, a group has the rows of some windows
-/// of each file, and `Order::shuffled` shuffles the windows of a file and the rows of a group. An epoch that takes each
+/// Neighbors in a file are read at about the same time, and the order of an epoch takes little memory: a file is cut
+/// into windows of up to 1,024 rows, an epoch into groups of up to 65,536 rows, a group has the rows of some windows of
+/// each file, and `Order::shuffled` shuffles the windows of a file and the rows of a group. An epoch that takes each
 /// row once, and is a single group, has the order of Batches. An epoch with a part of a file, rounded to whole rows,
 /// continues where the epoch before has ended, and begins a new pass after the last row.
 class MixedBatches {
  public:
   /// Creates the batches. Their random streams are those from first_stream to first_stream + 2^56 - 1.
   /// @throws ShapeError for a negative number of rows and for a batch size below 1; Error for a weight that is not
-  /// positive or above 1,000, or takes no row of a file that has some, for an epoch of more than 2^40 rows, and for 2^15
-  /// files or more.
+  /// positive or above 1,000, or takes no row of a file that has some; for an epoch of more than 2^40 rows; and for
+  /// 2^15 files or more.
   MixedBatches(const std::vector<Share>& shares, Index batch_size, Order order, std::uint64_t seed = 0,
                std::uint64_t first_stream = 0)
       : batch_size_(batch_size), order_(order), seed_(seed), first_stream_(first_stream) {
