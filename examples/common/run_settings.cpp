@@ -15,8 +15,8 @@ std::string text_of(T value) {
   return std::to_string(value);
 }
 
-// Returns how a step computes its gradients: the batch size, and what else decides the order of the additions. It is one
-// setting, so that a checkpoint of a run without the flags below can be compared with any other.
+// Returns how a step computes its gradients: the batch size, and what else decides the order of the additions. It is
+// one setting, so that a checkpoint of a run without the flags below can be compared with any other.
 std::string batch_text(const TrainerFlags& f) {
   std::string further;
   if (f.shards > 1) further += " --shards " + text_of(f.shards);
