@@ -27,7 +27,7 @@ bool is_constant(const Tensor<float>& x, float value) {
 // Calls f, as the body of a test that needs two GPUs.
 template <class F>
 void with_two_gpus(F&& f) {
-  const TwoGpus two;
+  const SeveralGpus two(2);
   if (two)
     f();
   else

@@ -79,7 +79,8 @@ RowGradient<T> sum_of_rows(const RowGradient<T>& a, const RowGradient<T>& b) {
 }  // namespace detail
 
 /// The connection of this process with the others. A copy is another handle to it. Without argument: a single process.
-/// All processes call the members in the same order and with the same shapes. Tensors on a GPU travel through the host.
+/// All processes call the members in the same order and with the same shapes. Tensors on a GPU travel through the host,
+/// unless nccl() made the communicator.
 /// @throws CommunicationError (every member but rank() and size()).
 class Communicator {
  public:
@@ -93,6 +94,10 @@ class Communicator {
   /// Returns the number of processes.
   int size() const { return transport_->size(); }
 
+  /// Returns the transport.
+  const std::shared_ptr<Transport>& transport() const { return transport_; }
+  /// Returns whether tensors on a GPU travel without a copy on the host.
+  bool reaches_gpus() const { return transport_->reaches_gpus(); }
   /// Returns whether another thread than before may call the members.
   bool serves_all_threads() const { return transport_->serves_all_threads(); }
 
@@ -107,6 +112,9 @@ class Communicator {
   /// Writes the elements of a tensor of process `root` into those of all others, which have the same shape.
   template <class T>
   void broadcast(Tensor<T>& x, int root = 0) const {
+    if constexpr (heddle::detail::has_cuda)
+      if (x.device() == Device::cuda && reaches_gpus())
+        return transport_->broadcast_on_gpus(std::as_writable_bytes(span_of(x)), root);
     Tensor<T> here = x.to(Device::cpu);
     broadcast(span_of(here), root);
     if (x.device() != Device::cpu && rank() != root) x = here.to(x.device());
@@ -182,20 +190,25 @@ class Communicator {
   void all_reduce(std::span<T> values, Reduction reduction = Reduction::exact) const {
     static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
                   "heddle: all_reduce adds values of float or double");
-    if (size() == 1) return;
-    if (reduction == Reduction::fast)
-      transport_->add_in_any_order(values);
-    else if (is_power_of_two())
-      add_by_halves(values);
-    else
-      add_at_first(values);
+    all_reduce(Cpu{}, values, reduction);
+  }
+  /// Replaces the values of a tensor by their sums over all processes. All tensors have the same shape.
+  template <class T>
+  void all_reduce_in_place(Tensor<T>& x, Reduction reduction = Reduction::exact) const {
+    if (x.device() == Device::cpu || !reaches_gpus()) {
+      Tensor<T> here = x.to(Device::cpu);
+      all_reduce(span_of(here), reduction);
+      if (x.device() != Device::cpu) x = here.to(x.device());
+    } else {
+      dispatch<T>(x.device(), [&](auto where) { all_reduce(where, span_of(x), reduction); });
+    }
   }
   /// Returns the sum of a tensor's values over all processes, on its device. All tensors have the same shape.
   template <class T>
   Tensor<T> all_reduce(const Tensor<T>& x, Reduction reduction = Reduction::exact) const {
-    Tensor<T> sum = heddle::detail::deep_copy(x.to(Device::cpu));
-    all_reduce(span_of(sum), reduction);
-    return sum.to(x.device());
+    Tensor<T> sum = heddle::detail::deep_copy(x);
+    all_reduce_in_place(sum, reduction);
+    return sum;
   }
   /// Returns the sum over all processes of gradients that are sparse by rows, of one width. Only their rows travel.
   template <class T>
@@ -223,7 +236,7 @@ class Communicator {
 
   template <class T>
   static std::span<T> span_of(Tensor<T>& x) {
-    return {x.data(), static_cast<std::size_t>(x.size())};
+    return {x.device_data(), static_cast<std::size_t>(x.size())};
   }
   // Cuts the values of a process off the beginning of `left`.
   template <class T>
@@ -235,51 +248,78 @@ class Communicator {
   }
   template <class T>
   void exchange(int other, std::span<const T> sent, std::span<T> received) const {
-    transport_->exchange(other, std::as_bytes(sent), std::as_writable_bytes(received));
+    exchange<T>(Cpu{}, other, sent, received);
   }
 
+  // The functions below work on host memory, or on that of the calling thread's GPU.
+  template <class T, class Where>
+  void exchange(Where, int other, std::span<const T> sent, std::span<T> received) const {
+    if constexpr (std::is_same_v<Where, Cpu>)
+      transport_->exchange(other, std::as_bytes(sent), std::as_writable_bytes(received));
+    else
+      transport_->exchange_on_gpus(other, std::as_bytes(sent), std::as_writable_bytes(received));
+  }
+  template <class T, class Where>
+  void all_reduce(Where where, std::span<T> values, Reduction reduction) const {
+    if (size() == 1) return;
+    if (reduction == Reduction::exact)
+      is_power_of_two() ? add_by_halves(where, values) : add_at_first(where, values);
+    else if constexpr (std::is_same_v<Where, Cpu>)
+      transport_->add_in_any_order(values);
+    else
+      transport_->add_in_any_order_on_gpus(values);
+  }
   // Adds another process's values to these.
-  template <class T>
-  static void add(std::span<const T> others, std::span<T> values) {
+  template <class T, class Where>
+  static void add(Where where, std::span<const T> others, std::span<T> values) {
     const auto count = static_cast<Index>(values.size());
-    kernel::add(Cpu{}, View<const T, 1>{others.data(), {count}}, View<const T, 1>{values.data(), {count}},
-                View<T, 1>{values.data(), {count}});
+    if (count > 0)
+      kernel::add(where, View<const T, 1>{others.data(), {count}}, View<const T, 1>{values.data(), {count}},
+                  View<T, 1>{values.data(), {count}});
+  }
+  // Returns room for as many values.
+  template <class T, class Where>
+  static Tensor<T> room_for(Where, std::size_t count) {
+    return Tensor<T>({static_cast<Index>(count)}, std::is_same_v<Where, Cpu> ? Device::cpu : Device::cuda);
   }
 
   // Adds the values of 2^n processes. In each of n steps two processes exchange halves of what they still add up;
   // afterwards each has the sums of one piece, and the pieces travel back the same way (Rabenseifner 2004).
-  template <class T>
-  void add_by_halves(std::span<T> values) const {
+  template <class T, class Where>
+  void add_by_halves(Where where, std::span<T> values) const {
     std::vector<std::pair<std::span<T>, std::span<T>>> halves;  // of each step: the half that is kept, and the other
-    std::vector<T> room((values.size() + 1) / 2);
+    Tensor<T> room = room_for<T>(where, (values.size() + 1) / 2);
     std::span<T> left = values;
     for (int distance = 1; distance < size(); distance *= 2) {
       std::span<T> kept = left.first(left.size() / 2), given = left.subspan(left.size() / 2);
       if (rank() & distance) std::swap(kept, given);
-      const std::span<T> received = std::span(room).first(kept.size());
-      exchange<T>(rank() ^ distance, given, received);
-      add<T>(received, kept);
+      const std::span<T> received = span_of(room).first(kept.size());
+      exchange<T>(where, rank() ^ distance, given, received);
+      add<T>(where, received, kept);
       halves.emplace_back(kept, given);
       left = kept;
     }
     for (int distance = size() / 2; distance > 0; distance /= 2) {
       const auto [kept, given] = halves.back();
       halves.pop_back();
-      exchange<T>(rank() ^ distance, kept, given);
+      exchange<T>(where, rank() ^ distance, kept, given);
     }
   }
 
   // Adds the values of any number of processes at the first one, and copies the sums to the others.
-  template <class T>
-  void add_at_first(std::span<T> values) const {
-    std::vector<T> room(values.size());
+  template <class T, class Where>
+  void add_at_first(Where where, std::span<T> values) const {
+    Tensor<T> room = room_for<T>(where, values.size());
     up_the_tree(
         [&](int other) {
-          exchange<T>(other, {}, room);
-          add<T>(room, values);
+          exchange<T>(where, other, {}, span_of(room));
+          add<T>(where, span_of(room), values);
         },
-        [&](int other) { exchange<T>(other, values, {}); });
-    broadcast(values);
+        [&](int other) { exchange<T>(where, other, values, {}); });
+    if constexpr (std::is_same_v<Where, Cpu>)
+      broadcast(values);
+    else
+      transport_->broadcast_on_gpus(std::as_writable_bytes(values), 0);
   }
 
   // Walks up the tree that parts_of() describes. Of each node, the first process of the left half calls receive(other),

@@ -67,9 +67,20 @@ class TreeSum {
 // The form of a parameter's gradient on a process. If processes differ, the greatest applies.
 enum class Form : char { none, rows, dense, not_finite };
 
-// Writes x * factor, with 0 instead of -0: a sum is then the same whether a process adds zeros or nothing.
+// Writes x * factor on its device, with 0 instead of -0: a sum is then the same whether a process adds zeros or
+// nothing.
 template <class T>
 void write_scaled(const Tensor<T>& x, T factor, T* y) {
+  if (x.device() != Device::cpu) {
+    const NoGrad quiet;
+    const Tensor<T> scaled = factor == T(1) ? x : x * factor;
+    dispatch<T>(x.device(), [&](auto device) {
+      const View<T, 1> to{y, {x.size()}};
+      kernel::clear(device, to);
+      kernel::add(device, view<1>(scaled), View<const T, 1>{y, {x.size()}}, to);
+    });
+    return;
+  }
   const T* const from = x.data();
   kernel::parallel(x.size(), kernel::element_grain, [&](Index first, Index last) {
     for (Index i = first; i < last; ++i) y[i] = from[i] * factor + T(0);
@@ -102,23 +113,28 @@ class SummedGradient {
     own_ = {};
     if (value().requires_grad()) value().set_grad({});
   }
-  // Ends the sum of this process.
-  void end() {
+  // Ends the sum of this process, which travels from a device. On a GPU it is not known yet whether it is finite.
+  void end(Device device) {
     end_group();
     own_ = groups_.take().value_or(RowGradient<T>());
     form_ = !own_ ? Form::none : own_.rows ? Form::rows : Form::dense;
     if (!own_) return;
-    own_.values = own_.values.to(Device::cpu);
+    own_.values = own_.values.to(own_.rows ? Device::cpu : device);
+    if (own_.values.device() != Device::cpu) return;
     if (kernel::first_not_finite(Cpu{}, std::vector{view<1>(std::as_const(own_.values))}) >= 0)
       form_ = Form::not_finite;
   }
+  // The sum of this process, of all elements or of some rows.
+  const Tensor<T>& own() const { return own_.values; }
+  // Marks the sum as not finite.
+  void refuse() { form_ = Form::not_finite; }
 
-  // Writes the sum, multiplied by `factor`, and releases it.
-  void write(T factor, T* y) {
+  // Writes the sum, multiplied by `factor`, to memory of a device, and releases it.
+  void write(T factor, Device device, T* y) {
     if (own_)
-      write_scaled(std::exchange(own_, {}).dense(parameter_->shape()), factor, y);
+      write_scaled(std::exchange(own_, {}).dense(parameter_->shape()).to(device), factor, y);
     else
-      std::fill_n(y, size(), T(0));
+      dispatch<T>(device, [&](auto where) { kernel::clear(where, View<T, 1>{y, {size()}}); });
   }
   // Adds the rows of all processes, and stores the sum as the parameter's gradient.
   void reduce_rows(T factor, const Communicator& communicator) {
@@ -167,16 +183,16 @@ class BucketOf final : public Bucket {
     std::size_t number;  // of the parameter
     Index first;         // element of the bucket
   };
-  BucketOf(std::vector<Member> members, Index size, T factor)
-      : members_(std::move(members)), values_({size}), factor_(factor) {}
+  BucketOf(std::vector<Member> members, Index size, T factor, Device device)
+      : members_(std::move(members)), values_({size}, device), factor_(factor) {}
 
   bool fill(std::size_t member) override {
     const Member& m = members_[member];
-    m.gradient->write(factor_, values_.data() + m.first);
+    m.gradient->write(factor_, values_.device(), values_.device_data() + m.first);
     return ++filled_ == members_.size();
   }
   void reduce(const Communicator& communicator, Reduction reduction) override {
-    communicator.all_reduce(std::span(values_.data(), static_cast<std::size_t>(values_.size())), reduction);
+    communicator.all_reduce_in_place(values_, reduction);
   }
   void store(const std::vector<Form>& forms) const override {
     for (const Member& m : members_)
@@ -254,10 +270,12 @@ class GradientSum final : private heddle::detail::PassWatch {
   /// then have no gradients. @throws CommunicationError.
   void finish() {
     std::vector<detail::Form> own;
+    device_ = device_of_messages();
     each([&](auto& gradient, std::size_t number) {
-      if (!is_sent_[number]) gradient.end();
-      own.push_back(gradient.form());
+      if (!is_sent_[number]) gradient.end(device_);
     });
+    check_on_gpu();
+    each([&](const auto& gradient, std::size_t) { own.push_back(gradient.form()); });
     if (background_) background_->finish();
     if (forms_.empty()) require_same_number();
     const std::vector<detail::Form> all = communicator_.all_gather(own);
@@ -338,7 +356,8 @@ class GradientSum final : private heddle::detail::PassWatch {
     Index size = 0;
     const auto end_bucket = [&] {
       if (!members.empty())
-        buckets_.push_back(std::make_unique<detail::BucketOf<T>>(std::exchange(members, {}), size, factor<T>()));
+        buckets_.push_back(
+            std::make_unique<detail::BucketOf<T>>(std::exchange(members, {}), size, factor<T>(), device_));
       size = 0;
     };
     for (std::size_t i = of<T>().size(); i-- > 0;) {
@@ -349,6 +368,26 @@ class GradientSum final : private heddle::detail::PassWatch {
       if (size * static_cast<Index>(sizeof(T)) >= bucket_bytes) end_bucket();
     }
     end_bucket();
+  }
+
+  // Returns the device from which gradients travel: the GPU if all parameters are there and the transport reaches it.
+  Device device_of_messages() {
+    bool on_gpu = communicator_.reaches_gpus() && of<double>().empty();
+    each([&](const auto& gradient, std::size_t) { on_gpu = on_gpu && gradient.value().device() == Device::cuda; });
+    return on_gpu ? Device::cuda : Device::cpu;
+  }
+  // Finds a sum on the GPU that is not finite. Waits for the GPU.
+  void check_on_gpu() {
+    std::vector<View<const float, 1>> sums;
+    std::vector<detail::SummedGradient<float>*> owners;
+    for (auto& gradient : of<float>())
+      if (gradient.own() && gradient.own().device() == Device::cuda) {
+        sums.push_back(view<1>(gradient.own()));
+        owners.push_back(&gradient);
+      }
+    if (sums.empty()) return;
+    const Index first = dispatch<float>(Device::cuda, [&](auto gpu) { return kernel::first_not_finite(gpu, sums); });
+    if (first >= 0) owners[static_cast<std::size_t>(first)]->refuse();
   }
 
   // Starts to send gradients while a backward runs, if it is worth it and the last batch shows which are dense.
@@ -362,6 +401,7 @@ class GradientSum final : private heddle::detail::PassWatch {
     });
     if (communicator_.size() == 1 || !on_cpu || bytes < least_bytes_to_send || !communicator_.serves_all_threads())
       return false;
+    device_ = Device::cpu;
     make_buckets();
     each([&](const auto& gradient, std::size_t number) {
       if (places_[number]) numbers_[gradient.value().node().get()] = number;
@@ -375,7 +415,7 @@ class GradientSum final : private heddle::detail::PassWatch {
     bool is_last = false;
     const auto fill = [&](auto& gradient) {
       gradient.add_part();
-      gradient.end();
+      gradient.end(device_);
       is_last = buckets_[places_[number]->bucket]->fill(places_[number]->member);
     };
     const std::size_t floats = of<float>().size();
@@ -434,6 +474,7 @@ class GradientSum final : private heddle::detail::PassWatch {
   Communicator communicator_;
   GradientOptions options_;
   std::tuple<std::vector<detail::SummedGradient<float>>, std::vector<detail::SummedGradient<double>>> gradients_;
+  Device device_ = Device::cpu;      // from which gradients travel
   std::vector<detail::Form> forms_;  // of the last batch, by the number of the parameter
   std::vector<std::unique_ptr<detail::Bucket>> buckets_;
   std::vector<std::optional<Place>> places_;

@@ -35,6 +35,19 @@ class Transport {
   virtual void add_in_any_order(std::span<float> values) = 0;
   /// Replaces values by their sums over all processes, in an order that the transport chooses.
   virtual void add_in_any_order(std::span<double> values) = 0;
+
+  /// Returns whether the functions below move memory of the calling thread's GPU. They enqueue their work on the calling
+  /// thread's stream and return before it is complete.
+  virtual bool reaches_gpus() const { return false; }
+  /// Does what exchange() does.
+  virtual void exchange_on_gpus(int, std::span<const std::byte>, std::span<std::byte>) { refuse_gpus(); }
+  /// Does what broadcast() does.
+  virtual void broadcast_on_gpus(std::span<std::byte>, int) { refuse_gpus(); }
+  /// Does what add_in_any_order() does.
+  virtual void add_in_any_order_on_gpus(std::span<float>) { refuse_gpus(); }
+
+ private:
+  [[noreturn]] static void refuse_gpus() { fail<CommunicationError>("this transport does not reach GPUs"); }
 };
 
 /// The transport of a single process.

@@ -37,12 +37,12 @@ class ScarceMemory {
   const std::size_t before_ = emulator::device().memory;
 };
 
-// A scope in which a process has two GPUs, and from which the calling thread returns to the first one.
-class TwoGpus {
+// A scope in which a process has several GPUs, and from which the calling thread returns to the first one.
+class SeveralGpus {
  public:
-  TwoGpus() { emulator::device().count = 2; }
-  TwoGpus(const TwoGpus&) = delete;
-  ~TwoGpus() {
+  explicit SeveralGpus(int count) { emulator::device().count = count; }
+  SeveralGpus(const SeveralGpus&) = delete;
+  ~SeveralGpus() {
     cuda::set_device(0);
     emulator::device().count = 1;
   }

@@ -28,13 +28,17 @@ struct ScarceMemory {
   }
 };
 
-// A scope from which the calling thread returns to the first GPU; false if there is only one.
-class TwoGpus {
+// A scope in which a process has several GPUs, if there are as many, and from which the calling thread returns to the
+// first one.
+class SeveralGpus {
  public:
-  TwoGpus() = default;
-  TwoGpus(const TwoGpus&) = delete;
-  ~TwoGpus() { cuda::set_device(0); }
-  explicit operator bool() const { return cuda::device_count() > 1; }
+  explicit SeveralGpus(int count) : exist_(cuda::device_count() >= count) {}
+  SeveralGpus(const SeveralGpus&) = delete;
+  ~SeveralGpus() { cuda::set_device(0); }
+  explicit operator bool() const { return exist_; }
+
+ private:
+  const bool exist_;
 };
 
 }  // namespace heddle::testing
