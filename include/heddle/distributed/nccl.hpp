@@ -69,12 +69,12 @@ struct NcclFunctions {
 
 }  // namespace detail
 
-/// A transport that moves memory of GPUs by NCCL, and that of hosts by another transport. Every process, or thread, has
-/// a GPU of its own: the calling thread's when this object is made and used.
+/// A transport that moves memory of GPUs by NCCL, and that of hosts by another transport. Every process, or thread,
+/// has a GPU of its own: the calling thread's when this object is made and used.
 class NcclTransport final : public Transport {
  public:
-  /// Connects the GPUs of all processes of `host`. Every process makes one. @throws CommunicationError if NCCL cannot be
-  /// loaded or fails, on all processes.
+  /// Connects the GPUs of all processes of `host`. Every process makes one. @throws CommunicationError if NCCL cannot
+  /// be loaded or fails, on all processes.
   explicit NcclTransport(std::shared_ptr<Transport> host)
       : NcclTransport(std::move(host), [] { return &detail::NcclFunctions::of_library(); }) {}
   /// @private Takes a function that returns the functions of NCCL, or throws CommunicationError.

@@ -36,8 +36,8 @@ class Transport {
   /// Replaces values by their sums over all processes, in an order that the transport chooses.
   virtual void add_in_any_order(std::span<double> values) = 0;
 
-  /// Returns whether the functions below move memory of the calling thread's GPU. They enqueue their work on the calling
-  /// thread's stream and return before it is complete.
+  /// Returns whether the functions below move memory of the calling thread's GPU. They enqueue their work on the
+  /// calling thread's stream and return before it is complete.
   virtual bool reaches_gpus() const { return false; }
   /// Does what exchange() does.
   virtual void exchange_on_gpus(int, std::span<const std::byte>, std::span<std::byte>) { refuse_gpus(); }
