@@ -9,6 +9,7 @@
 #include <heddle/distributed/background.hpp>
 #include <heddle/distributed/communicator.hpp>
 #include <heddle/nn/module.hpp>
+#include <heddle/ops/arithmetic.hpp>
 #include <heddle/optim/slots.hpp>
 #include <heddle/optim/update.hpp>
 
