@@ -9,7 +9,6 @@
 #include <heddle/distributed/background.hpp>
 #include <heddle/distributed/communicator.hpp>
 #include <heddle/nn/module.hpp>
-#include <heddle/ops/arithmetic.hpp>
 #include <heddle/optim/slots.hpp>
 #include <heddle/optim/update.hpp>
 
@@ -68,17 +67,15 @@ class TreeSum {
 // The form of a parameter's gradient on a process. If processes differ, the greatest applies.
 enum class Form : char { none, rows, dense, not_finite };
 
-// Writes x * factor on its device, with 0 instead of -0: a sum is then the same whether a process adds zeros or
-// nothing.
+// Writes x * factor, with 0 instead of -0: a sum is then the same whether a process adds zeros or nothing. On a GPU the
+// factor is 1.
 template <class T>
 void write_scaled(const Tensor<T>& x, T factor, T* y) {
   if (x.device() != Device::cpu) {
-    const NoGrad quiet;
-    const Tensor<T> scaled = factor == T(1) ? x : x * factor;
     dispatch<T>(x.device(), [&](auto device) {
       const View<T, 1> to{y, {x.size()}};
       kernel::clear(device, to);
-      kernel::add(device, view<1>(scaled), View<const T, 1>{y, {x.size()}}, to);
+      kernel::add(device, view<1>(x), View<const T, 1>{y, {x.size()}}, to);
     });
     return;
   }
@@ -371,9 +368,10 @@ class GradientSum final : private heddle::detail::PassWatch {
     end_bucket();
   }
 
-  // Returns the device from which gradients travel: the GPU if all parameters are there and the transport reaches it.
+  // Returns the device from which gradients travel: the GPU if all parameters are there, the transport reaches it, and
+  // the sum is not divided.
   Device device_of_messages() {
-    bool on_gpu = communicator_.reaches_gpus() && of<double>().empty();
+    bool on_gpu = communicator_.reaches_gpus() && of<double>().empty() && factor<float>() == 1;
     each([&](const auto& gradient, std::size_t) { on_gpu = on_gpu && gradient.value().device() == Device::cuda; });
     return on_gpu ? Device::cuda : Device::cpu;
   }
