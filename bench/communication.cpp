@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <heddle/base/threads.hpp>
-#include <heddle/data/batches.hpp>
 #include <heddle/distributed/gradients.hpp>
 #include <heddle/distributed/mpi.hpp>
 #include <heddle/heddle.hpp>

@@ -49,19 +49,19 @@ class NcclStandIn {
       f.group_end = [] { return --depth() > 0 ? Functions::success : flush(); };
       f.send = [](const void* from, std::size_t count, Functions::Type type, int other, Functions::Communicator c,
                   void* stream) {
-        return add({"send", member(c), const_cast<void*>(from), nullptr, count, type, other, stream});
+        return add({sending, member(c), const_cast<void*>(from), nullptr, count, type, other, stream});
       };
       f.receive = [](void* to, std::size_t count, Functions::Type type, int other, Functions::Communicator c,
                      void* stream) {
-        return add({"receive", member(c), nullptr, to, count, type, other, stream});
+        return add({receiving, member(c), nullptr, to, count, type, other, stream});
       };
       f.broadcast = [](const void* from, void* to, std::size_t count, Functions::Type type, int root,
                        Functions::Communicator c, void* stream) {
-        return add({"broadcast", member(c), const_cast<void*>(from), to, count, type, root, stream});
+        return add({broadcasting, member(c), const_cast<void*>(from), to, count, type, root, stream});
       };
       f.all_reduce = [](const void* from, void* to, std::size_t count, Functions::Type type, Functions::Operation,
                         Functions::Communicator c, void* stream) {
-        return add({"all_reduce", member(c), const_cast<void*>(from), to, count, type, -1, stream});
+        return add({all_reducing, member(c), const_cast<void*>(from), to, count, type, -1, stream});
       };
       return f;
     }();
@@ -78,8 +78,10 @@ class NcclStandIn {
     std::shared_ptr<World> world;
     int rank, size, gpu;
   };
+  enum Kind { sending, receiving, broadcasting, all_reducing };
+  static constexpr const char* names[] = {"ncclSend", "ncclRecv", "ncclBroadcast", "ncclAllReduce"};
   struct Operation {
-    const char* name;
+    Kind kind;
     Member* member;
     void *from, *to;
     std::size_t count;
@@ -87,10 +89,10 @@ class NcclStandIn {
     int other;
     void* stream;
 
+    const char* name() const { return names[kind]; }
     std::size_t bytes() const { return count * (type == Functions::float32 ? 4 : 1); }
-    std::string label() const {
-      return std::string(name == std::string("receive") ? "send" : name) + std::to_string(bytes());
-    }
+    // What the other side must expect.
+    std::string label() const { return names[kind == receiving ? sending : kind] + (' ' + std::to_string(bytes())); }
   };
 
   static Member* member(Functions::Communicator c) { return reinterpret_cast<Member*>(c); }
@@ -137,26 +139,26 @@ class NcclStandIn {
       last_error() = error.what();
       return static_cast<Functions::Result>(1);
     }
-    for (const Operation& o : operations) recorded().push_back({o.name, o.count, o.other});
+    for (const Operation& o : operations) recorded().push_back({o.name(), o.count, o.other});
     return Functions::success;
   }
   static void check(const Operation& o) {
     const Member& m = *o.member;
-    require(o.count > 0, o.name, ": moves nothing");
-    require(cuda::current_device() == m.gpu, o.name, ": GPU ", cuda::current_device(), " is current, not ", m.gpu);
-    require(o.stream == cuda::stream(), o.name, ": is not on the calling thread's stream");
+    require(o.count > 0, o.name(), ": moves nothing");
+    require(cuda::current_device() == m.gpu, o.name(), ": GPU ", cuda::current_device(), " is current, not ", m.gpu);
+    require(o.stream == cuda::stream(), o.name(), ": is not on the calling thread's stream");
     for (const void* memory : {o.from, o.to})
-      require(!memory || cuda::device_of(memory) == m.gpu, o.name, ": the memory is on another GPU");
-    require(o.other == -1 || (0 <= o.other && o.other < m.size), o.name, ": there is no process ", o.other);
+      require(!memory || cuda::device_of(memory) == m.gpu, o.name(), ": the memory is on another GPU");
+    require(o.other == -1 || (0 <= o.other && o.other < m.size), o.name(), ": there is no process ", o.other);
   }
   static void send(const Operation& o) {
     const Member& m = *o.member;
-    if (!o.from || (o.name == std::string("broadcast") && m.rank != o.other)) return;
+    if (!o.from || (o.kind == broadcasting && m.rank != o.other)) return;
     std::vector<std::byte> message(o.bytes());
     cuda::to_host(message.data(), o.from, message.size());
     const std::string label = o.label();
     for (int to = 0; to < m.size; ++to) {
-      if (o.name == std::string("send") ? to != o.other : to == m.rank) continue;
+      if (o.kind == sending ? to != o.other : to == m.rank) continue;
       m.world->mail.put(m.rank, to, std::as_bytes(std::span(label)));
       m.world->mail.put(m.rank, to, message);
     }
@@ -164,14 +166,14 @@ class NcclStandIn {
   static std::vector<std::byte> take(const Operation& o, int from) {
     const std::vector<std::byte> label = o.member->world->mail.take(from, o.member->rank);
     const std::string text(reinterpret_cast<const char*>(label.data()), label.size());
-    require(text == o.label(), o.name, ": process ", from, " sent '", text, "' where '", o.label(), "' is expected");
+    require(text == o.label(), o.name(), ": process ", from, " sent '", text, "' where '", o.label(), "' is expected");
     return o.member->world->mail.take(from, o.member->rank);
   }
   static void receive(const Operation& o) {
     const Member& m = *o.member;
-    if (!o.to || (o.name == std::string("broadcast") && m.rank == o.other)) return;
+    if (!o.to || (o.kind == broadcasting && m.rank == o.other)) return;
     std::vector<std::byte> result;
-    if (o.name == std::string("all_reduce")) {
+    if (o.kind == all_reducing) {
       std::vector<float> sum(o.count), part(o.count);
       for (int from = m.size - 1; from >= 0; --from) {  // another order than that of heddle
         if (from == m.rank) {

@@ -142,6 +142,37 @@ TEST_CASE("broadcast, all_gather and barrier") {
   CHECK(agrees == std::vector<int>(3, 1));
 }
 
+TEST_CASE("gather, scatter and all_gather_in_place: parts of any sizes") {
+  for (const int size : {1, 2, 3, 5})
+    on_processes(size, [&](const distributed::Communicator& c) {
+      // Process p has 3 p % 4 of the numbers 0, 1, 2, …
+      std::vector<Index> counts;
+      Index all_count = 0, before = 0;
+      for (int p = 0; p < size; ++p) {
+        counts.push_back(3 * p % 4);
+        if (p < c.rank()) before += counts.back();
+        all_count += counts.back();
+      }
+      std::vector<float> expected(static_cast<std::size_t>(all_count));
+      std::iota(expected.begin(), expected.end(), 0.f);
+      const auto own_part = std::span<const float>(expected).subspan(
+          static_cast<std::size_t>(before), static_cast<std::size_t>(counts[static_cast<std::size_t>(c.rank())]));
+      const std::vector<float> own(own_part.begin(), own_part.end());
+
+      for (int root = 0; root < size; ++root) {
+        std::vector<float> all(c.rank() == root ? expected.size() : 0), part(own.size());
+        c.gather(std::span(own), std::span(all), counts, root);
+        require(c.rank() != root || all == expected, "gather");
+        c.scatter(std::span<const float>(all), std::span(part), counts, root);
+        require(part == own, "scatter");
+      }
+      std::vector<float> values(expected.size(), -1);
+      std::copy(own.begin(), own.end(), values.begin() + before);
+      c.all_gather_in_place(std::span(values), counts);
+      require(values == expected, "all_gather_in_place");
+    });
+}
+
 TEST_CASE("a communicator without a transport is a single process") {
   const distributed::Communicator alone;
   CHECK((alone.rank() == 0 && alone.size() == 1));

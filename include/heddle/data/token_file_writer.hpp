@@ -106,7 +106,7 @@ class TokenFileWriter {
   /// or tokenizer, or with or without labels, or what was written of it is damaged.
   TokenFileWriter(const std::string& path, Index vocabulary, std::uint64_t tokenizer,
                   TextLabels labels = TextLabels::none)
-      : path_(checked(path)),
+      : path_(regular(path)),
         was_begun_(io::path_exists(path + ".part")),
         ids_(path + ".part", sizeof header_),
         ends_(path + ".part.ends"),
@@ -210,8 +210,8 @@ class TokenFileWriter {
   }
 
  private:
-  // Throws WriteError for a name of something that is no regular file.
-  static std::string checked(const std::string& path) {
+  // Returns the path. Throws WriteError if it names something that is no regular file.
+  static const std::string& regular(const std::string& path) {
     struct stat status {};
     require<WriteError>(::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode), io::printable(path),
                         ": is not a regular file");

@@ -80,8 +80,7 @@ RowGradient<T> sum_of_rows(const RowGradient<T>& a, const RowGradient<T>& b) {
 
 /// The connection of this process with the others. A copy is another handle to it. Without argument: a single process.
 /// All processes call the members in the same order and with the same shapes. Tensors on a GPU travel through the host,
-/// unless nccl() made the communicator.
-/// @throws CommunicationError (every member but rank() and size()).
+/// unless nccl() made the communicator. @throws CommunicationError (every member but rank() and size()).
 class Communicator {
  public:
   /// Makes the communicator of a single process.
@@ -112,9 +111,8 @@ class Communicator {
   /// Writes the elements of a tensor of process `root` into those of all others, which have the same shape.
   template <class T>
   void broadcast(Tensor<T>& x, int root = 0) const {
-    if constexpr (heddle::detail::has_cuda)
-      if (x.device() == Device::cuda && reaches_gpus())
-        return transport_->broadcast_on_gpus(std::as_writable_bytes(span_of(x)), root);
+    if (x.device() == Device::cuda && reaches_gpus())
+      return transport_->broadcast_on_gpus(std::as_writable_bytes(span_of(x)), root);
     Tensor<T> here = x.to(Device::cpu);
     broadcast(span_of(here), root);
     if (x.device() != Device::cpu && rank() != root) x = here.to(x.device());
