@@ -1,6 +1,8 @@
 // Communicators, with threads in place of processes.
 #include <heddle/distributed/communicator.hpp>
 
+#include <numeric>
+
 #include "../harness/numbers.hpp"
 #include "catch.hpp"
 #include "thread_transport.hpp"
