@@ -132,7 +132,7 @@ __global__ __launch_bounds__(threads) void update_piece(View<const Entry<UpdateA
     for (int i = 0; i < count; ++i) {
       float of_element[moment_count];
       for (int k = 0; k < moment_count; ++k) of_element[k] = moments[k][i];
-      rule(p[i], g[i] * factor, of_element);
+      rule(p[i], __fmul_rn(g[i], factor), of_element);  // not fused with an addition of the rule
       for (int k = 0; k < moment_count; ++k) moments[k][i] = of_element[k];
     }
     cuda::store_floats(args.value.data + e, p);
@@ -181,10 +181,15 @@ struct Squares {
   Index not_finite;
 };
 
-// The last block calls one of these: Store writes the squares for the host, Decide decides a step by them.
+// The last block calls one of these: Store writes the squares for the host, StoreNotFinite the index of the first
+// gradient that is not finite, and Decide decides a step by them.
 struct Store {
   Squares* result;
   __device__ void operator()(const Squares& squares) const { *result = squares; }
+};
+struct StoreNotFinite {
+  Index* result;
+  __device__ void operator()(const Squares& squares) const { *result = squares.not_finite; }
 };
 struct Decide {
   cuda::StepCheck step;
@@ -248,6 +253,12 @@ inline Squares squares_of(const std::vector<View<const float, 1>>& gradients) {
 
 Index first_not_finite(Cuda, const std::vector<View<const float, 1>>& gradients) {
   return steps::squares_of(gradients).not_finite;
+}
+void find_not_finite(Cuda, const std::vector<View<const float, 1>>& gradients, Index* first) {
+  const steps::Table table(steps::to_read(gradients));
+  constexpr Index none = -1;
+  if (table.pieces() == 0) return cuda::to_device(first, &none, sizeof none);
+  steps::enqueue_squares(table, steps::StoreNotFinite{first});
 }
 double sum_of_squares(Cuda, const std::vector<View<const float, 1>>& gradients) {
   return steps::squares_of(gradients).sum;

@@ -420,6 +420,11 @@ void set_device(int number) {
           count);
   check(cudaSetDevice(number), "cudaSetDevice");
 }
+std::string pci_address() {
+  char address[32];
+  check(cudaDeviceGetPCIBusId(address, sizeof address, current_device()), "cudaDeviceGetPCIBusId");
+  return address;
+}
 int device_of(const void* memory) {
   cudaPointerAttributes attributes{};
   check(cudaPointerGetAttributes(&attributes, memory), "cudaPointerGetAttributes");
@@ -439,6 +444,20 @@ void synchronize() {
   check(cudaStreamSynchronize(current()), "cudaStreamSynchronize");
   throw_report(current());
 }
+Stream::Stream() : gpu_(current_device()) {
+  cudaStream_t made = nullptr;
+  check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "cudaStreamCreate");
+  stream_ = made;
+}
+Stream::~Stream() {
+  const GpuScope scope(gpu_);
+  cudaStreamSynchronize(static_cast<cudaStream_t>(stream_));
+  pool().trim();
+  cudaStreamDestroy(static_cast<cudaStream_t>(stream_));
+  cudaGetLastError();
+}
+StreamScope::StreamScope(void* stream) : before_(chosen_on(current_device())) { set_stream(stream); }
+StreamScope::~StreamScope() { set_stream(before_); }
 Report* report() { return reports.here().device; }
 
 unsigned* counters(Index count) {

@@ -324,6 +324,11 @@ cudaError_t cudaDriverGetVersion(int* version) {
   *version = device().driver_version;
   return cudaSuccess;
 }
+cudaError_t cudaDeviceGetPCIBusId(char* address, int size, int number) {
+  if (number < 0 || number >= device().count) return keep(cudaErrorInvalidDevice);
+  std::snprintf(address, static_cast<std::size_t>(size), "0000:%02x:00.0", static_cast<unsigned>(number));
+  return cudaSuccess;
+}
 cudaError_t cudaGetDevice(int* number) {
   *number = device_of_thread;
   return cudaSuccess;

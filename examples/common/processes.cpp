@@ -1,7 +1,11 @@
 #include "processes.hpp"
 
 #include <cstdio>
+#include <heddle/distributed/machine.hpp>
+#include <heddle/distributed/nccl.hpp>
 #include <heddle/io/crc64.hpp>
+
+#include "program.hpp"
 
 namespace heddle::examples {
 
@@ -33,6 +37,18 @@ void Processes::share_processors(bool yes) const {
   if (size() == 1) return;
   const int share = share_of_processors(communicator_);
   if (yes) set_threads(share);
+}
+
+Processes::OnGpus::OnGpus(Processes& processes, bool yes) : processes_(processes) {
+  if (!yes || processes.size() == 1) return;
+  std::string why = "several processes use the same GPU";
+  if (distributed::choose_gpu(hosts_)) try {
+      processes.communicator_ = distributed::nccl(hosts_);
+      return;
+    } catch (const distributed::CommunicationError& error) {
+      why = error.what();
+    }
+  note(why + "; gradients travel through the host");
 }
 
 }  // namespace heddle::examples

@@ -42,6 +42,20 @@ class Processes {
   // Finds this process's share of the machine's processors, and uses it if `yes`. All processes call it.
   void share_processors(bool yes) const;
 
+  // A scope in which each of several processes has a GPU of its own, as long as there are enough, and tensors travel
+  // between GPUs by NCCL. Otherwise a note says why they travel through the host. All processes create it.
+  class OnGpus {
+   public:
+    // Without `yes` it does nothing. Throws CommunicationError.
+    OnGpus(Processes& processes, bool yes);
+    OnGpus(const OnGpus&) = delete;
+    ~OnGpus() { processes_.communicator_ = hosts_; }
+
+   private:
+    Processes& processes_;
+    const distributed::Communicator hosts_ = processes_.communicator_;
+  };
+
  private:
   distributed::Communicator communicator_;
 };

@@ -357,6 +357,7 @@ int trainer(int argc, char** argv) {
     if (flags.shards == 0) flags.shards = enough;
     require(flags.shards >= enough, "--shards ", flags.shards, " is less than the ", processes.size(), " processes");
     processes.share_processors(flags.threads == 0);
+    const Processes::OnGpus on_gpus(processes, flags.target_device() == Device::cuda);
     const bool bf16_rows = flags.precision == "bf16";
     if (!flags.predict.empty()) {
       if (!processes.is_first()) return;

@@ -1,5 +1,6 @@
 // Tensors on several GPUs that travel by NCCL. A stand-in executes its calls.
 #include <heddle/distributed/gradients.hpp>
+#include <heddle/distributed/machine.hpp>
 #include <heddle/heddle.hpp>
 
 #include "nccl_stand_in.hpp"
@@ -100,6 +101,69 @@ TEST_CASE("nccl: gradients are added on the GPUs, with the bits of those on host
   }
 }
 
+TEST_CASE("nccl: gradients travel while the backward runs, on another stream, with the bits of those on hosts") {
+  // Returns the gradients of some steps.
+  const auto train = [](const Communicator& communicator) {
+    Random random(1);
+    nn::FeedForward<float> model(24, 40, random);
+    to(model, Device::cuda);
+    distributed::GradientSum sum(model, communicator, {.mean = false, .message_bytes = 1000});
+    std::vector<float> found;
+    for (int step = 0; step < 3; ++step) {
+      const Tensor<float> x = Tensor<float>({5, 24}, values_of(communicator.rank() + step, 120)).to(Device::cuda);
+      NcclStandIn::calls();
+      sum.add_last_part([&] { backward(mean(model(x))); });
+      const auto early = NcclStandIn::calls();
+      require((communicator.reaches_gpus() && step > 0) == !early.empty(), "step ", step, " sent ", early.size(),
+              " messages during the backward");
+      for (const NcclStandIn::Call& call : early)
+        require(call.stream != cuda::stream(), "a gradient travels on the stream of the backward");
+      sum.finish();
+      each_parameter(model, [&](const Name&, const Parameter<float>& p) {
+        const auto values = p.grad().host();
+        found.insert(found.end(), values.begin(), values.end());
+      });
+      zero_grad(model);
+    }
+    return found;
+  };
+  for (const int size : {2, 4})
+    each_schedule([&] {
+      const bool ran = on_gpus(size, [&](const Communicator& gpus, const Communicator& hosts) {
+        check_equal(train(gpus), train(hosts), "gradients");
+      });
+      if (!ran) WARN("skipped: there are fewer than " << size << " GPUs");
+    });
+}
+
+TEST_CASE("nccl: a gradient that travels while the backward runs and is not finite is named with its process") {
+  const bool ran = on_gpus(2, [&](const Communicator& gpus, const Communicator&) {
+    Random random(1);
+    nn::Linear<float> model(4, 3, random);
+    to(model, Device::cuda);
+    distributed::GradientSum sum(model, gpus, {.mean = false, .message_bytes = 4});
+    const auto step = [&](float value) {
+      sum.add_last_part([&] { backward(heddle::sum(model(full<float>({2, 4}, value, Device::cuda)))); });
+      sum.finish();
+    };
+    step(1);
+    std::string error;
+    try {
+      step(gpus.rank() == 1 ? std::numeric_limits<float>::infinity() : 1);
+    } catch (const Error& failure) {
+      error = failure.what();
+    }
+    require(error.find("the gradient of parameter 'weight' is not finite on process 1") != error.npos, "got: ", error);
+    require(!model.weight.grad(), "the gradient was not cleared");
+    for (const float value : {1.f, 2.f}) {
+      step(value);
+      require(model.weight.grad().host()[0] == 4 * value, "a later step has a wrong sum");
+      zero_grad(model);
+    }
+  });
+  if (!ran) WARN("skipped: there is only one GPU");
+}
+
 TEST_CASE("nccl: a gradient on a GPU that is not finite is named with its process") {
   std::vector<std::string> errors(2);
   const bool ran = on_gpus(2, [&](const Communicator& gpus, const Communicator&) {
@@ -117,6 +181,16 @@ TEST_CASE("nccl: a gradient on a GPU that is not finite is named with its proces
   if (!ran) WARN("skipped: there is only one GPU");
   for (const std::string& error : errors)
     if (ran) CHECK_THAT(error, ContainsSubstring("the gradient of parameter 'weight' is not finite on process 1"));
+}
+
+TEST_CASE("choose_gpu: each process of a machine has another GPU, as long as there are enough") {
+  const SeveralGpus gpus(2);
+  if (!gpus) WARN("skipped: there is only one GPU");
+  for (const int size : gpus ? std::vector{1, 2, 3} : std::vector<int>{})
+    on_processes(size, [&](const Communicator& host) {
+      require(distributed::choose_gpu(host) == (size <= 2), "choose_gpu for ", size, " processes");
+      require(cuda::current_device() == host.rank() % 2, "process ", host.rank(), " uses GPU ", cuda::current_device());
+    });
 }
 
 TEST_CASE("nccl: a process that cannot load it is named by all") {

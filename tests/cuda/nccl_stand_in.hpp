@@ -24,6 +24,7 @@ class NcclStandIn {
     std::string name;
     std::size_t count;
     int other;
+    void* stream;
   };
 
   /// Returns the functions.
@@ -42,6 +43,7 @@ class NcclStandIn {
         delete member(c);
         return Functions::success;
       };
+      f.abort = f.end;
       f.group_begin = [] {
         ++depth();
         return Functions::success;
@@ -139,7 +141,7 @@ class NcclStandIn {
       last_error() = error.what();
       return static_cast<Functions::Result>(1);
     }
-    for (const Operation& o : operations) recorded().push_back({o.name(), o.count, o.other});
+    for (const Operation& o : operations) recorded().push_back({o.name(), o.count, o.other, o.stream});
     return Functions::success;
   }
   static void check(const Operation& o) {

@@ -18,6 +18,7 @@ namespace heddle::distributed {
 struct GradientOptions {
   bool mean = true;                        ///< the mean over the processes, otherwise the sum
   Reduction reduction = Reduction::exact;  ///< the order of the additions
+  Index message_bytes = Index{1} << 23;    ///< a message ends with the gradient with which it has so many bytes
 };
 
 namespace detail {
@@ -167,6 +168,12 @@ class Bucket {
   virtual ~Bucket() = default;
   // Writes the gradient of a member, whose sum has ended. Returns whether it is the last one.
   virtual bool fill(std::size_t member) = 0;
+  // Returns whether all members are written.
+  virtual bool is_full() const = 0;
+  // Writes the number of the first member that is not finite, or -1, to memory of the bucket's device.
+  virtual void find_not_finite(Index* first) const = 0;
+  // Marks a member's sum as not finite.
+  virtual void refuse(std::size_t member) = 0;
   // Adds the gradients of all processes.
   virtual void reduce(const Communicator& communicator, Reduction reduction) = 0;
   // Stores the sums as the gradients of the parameters, except those of which no process has a gradient.
@@ -187,8 +194,24 @@ class BucketOf final : public Bucket {
   bool fill(std::size_t member) override {
     const Member& m = members_[member];
     m.gradient->write(factor_, values_.device(), values_.device_data() + m.first);
-    return ++filled_ == members_.size();
+    const Index last = m.first + m.gradient->size(),
+                next = member + 1 < members_.size() ? members_[member + 1].first : values_.size();
+    if (last < next)  // elements between two members
+      dispatch<T>(values_.device(), [&](auto device) {
+        kernel::clear(device, View<T, 1>{values_.device_data() + last, {next - last}});
+      });
+    ++filled_;
+    return is_full();
   }
+  bool is_full() const override { return filled_ == members_.size(); }
+  void find_not_finite(Index* first) const override {
+    if constexpr (std::is_same_v<T, float>) {
+      std::vector<View<const T, 1>> parts;
+      for (const Member& m : members_) parts.push_back({values_.device_data() + m.first, {m.gradient->size()}});
+      dispatch<T>(values_.device(), [&](auto device) { kernel::find_not_finite(device, parts, first); });
+    }
+  }
+  void refuse(std::size_t member) override { members_[member].gradient->refuse(); }
   void reduce(const Communicator& communicator, Reduction reduction) override {
     communicator.all_reduce_in_place(values_, reduction);
   }
@@ -238,7 +261,7 @@ class GradientSum final : private heddle::detail::PassWatch {
   }
   /// Adds the last part of the batch on this process: calls compute(), which runs one backward on this thread, or does
   /// nothing for a part without rows. From the second batch on, gradients travel while the backward runs: each as soon
-  /// as it is complete, in messages of some MiB. Every process calls it for its last part, or none does. If compute()
+  /// as it is complete, in messages of some MiB; on GPUs, if nccl() made the communicator. Every process calls it for its last part, or none does. If compute()
   /// throws, the batch is dropped, and other processes may wait for this one until it ends. @throws Error for a second
   /// backward, and after the last part of a batch.
   template <class F>
@@ -273,8 +296,10 @@ class GradientSum final : private heddle::detail::PassWatch {
       if (!is_sent_[number]) gradient.end(device_);
     });
     check_on_gpu();
+    check_sent_on_gpu();
     each([&](const auto& gradient, std::size_t) { own.push_back(gradient.form()); });
     if (background_) background_->finish();
+    join_streams();
     if (forms_.empty()) require_same_number();
     const std::vector<detail::Form> all = communicator_.all_gather(own);
     forms_ = own;
@@ -311,8 +336,9 @@ class GradientSum final : private heddle::detail::PassWatch {
     heddle::detail::PassWatch& watch_;
   };
 
-  static constexpr Index bucket_bytes = Index{1} << 23;
-  static constexpr Index least_bytes_to_send = Index{1} << 20;  // fewer travel in the time of starting a thread
+  static constexpr Index alignment = 64;  // elements; the optimizer's kernels read aligned gradients as vectors
+  // Fewer travel in the time of starting a thread.
+  Index least_bytes_to_send() const { return std::min(Index{1} << 20, options_.message_bytes); }
 
   template <class T>
   std::vector<detail::SummedGradient<T>>& of() {
@@ -333,7 +359,9 @@ class GradientSum final : private heddle::detail::PassWatch {
   // Prepares for the next batch.
   void reset() {
     background_.reset();
+    join_streams();
     buckets_.clear();
+    not_finite_ = {};
     places_.assign(of<float>().size() + of<double>().size(), std::nullopt);
     is_sent_.assign(places_.size(), false);
     numbers_.clear();
@@ -362,8 +390,8 @@ class GradientSum final : private heddle::detail::PassWatch {
       if (forms_[first + i] != detail::Form::dense || places_[first + i]) continue;
       places_[first + i] = Place{buckets_.size(), members.size()};
       members.push_back({&of<T>()[i], first + i, size});
-      size += of<T>()[i].size();
-      if (size * static_cast<Index>(sizeof(T)) >= bucket_bytes) end_bucket();
+      size = (size + of<T>()[i].size() + alignment - 1) / alignment * alignment;
+      if (size * static_cast<Index>(sizeof(T)) >= options_.message_bytes) end_bucket();
     }
     end_bucket();
   }
@@ -389,6 +417,19 @@ class GradientSum final : private heddle::detail::PassWatch {
     if (first >= 0) owners[static_cast<std::size_t>(first)]->refuse();
   }
 
+  // Finds a sum that is not finite among those that are sent on the GPU. Waits for the GPU.
+  void check_sent_on_gpu() {
+    if (!not_finite_) return;
+    const std::vector<Index> found = not_finite_.host();
+    for (std::size_t b = 0; b < found.size(); ++b)
+      if (found[b] >= 0) buckets_[b]->refuse(static_cast<std::size_t>(found[b]));
+  }
+  // Orders later work on the thread's stream after what was sent on the GPU.
+  void join_streams() {
+    if constexpr (heddle::detail::has_cuda)
+      if (stream_) cuda::order_streams(std::exchange(stream_, nullptr), cuda::stream());
+  }
+
   // Starts to send gradients while a backward runs, if it is worth it and the last batch shows which are dense.
   bool begin_sending() {
     Index bytes = 0;
@@ -398,15 +439,22 @@ class GradientSum final : private heddle::detail::PassWatch {
         bytes += gradient.size() * static_cast<Index>(sizeof(T));
       on_cpu = on_cpu && gradient.value().device() == Device::cpu;
     });
-    if (communicator_.size() == 1 || !on_cpu || bytes < least_bytes_to_send || !communicator_.serves_all_threads())
-      return false;
-    device_ = Device::cpu;
+    device_ = device_of_messages();
+    const bool on_gpu = device_ == Device::cuda;
+    if (communicator_.size() == 1 || bytes < least_bytes_to_send()) return false;
+    if (!on_gpu && !(on_cpu && communicator_.serves_all_threads())) return false;
     make_buckets();
     each([&](const auto& gradient, std::size_t number) {
       if (places_[number]) numbers_[gradient.value().node().get()] = number;
     });
-    background_.emplace(buckets_.size(),
-                        [this](std::size_t bucket) { buckets_[bucket]->reduce(communicator_, options_.reduction); });
+    if (on_gpu) {
+      stream_ = communicator_.transport()->second_stream();
+      not_finite_ = Tensor<Index>({static_cast<Index>(buckets_.size())}, device_);
+      next_bucket_ = 0;
+    } else {
+      background_.emplace(buckets_.size(),
+                          [this](std::size_t bucket) { buckets_[bucket]->reduce(communicator_, options_.reduction); });
+    }
     return true;
   }
   // Adds a gradient of the last part, which is complete, to its bucket.
@@ -420,7 +468,19 @@ class GradientSum final : private heddle::detail::PassWatch {
     const std::size_t floats = of<float>().size();
     number < floats ? fill(of<float>()[number]) : fill(of<double>()[number - floats]);
     is_sent_[number] = true;
-    if (is_last) background_->allow(places_[number]->bucket);
+    if (!is_last) return;
+    background_ ? background_->allow(places_[number]->bucket) : send_on_gpu(places_[number]->bucket);
+  }
+  // Sends a bucket that is full, and those that were full before it but follow it: all processes send in one order.
+  void send_on_gpu(std::size_t bucket) {
+    if constexpr (heddle::detail::has_cuda) {
+      buckets_[bucket]->find_not_finite(not_finite_.device_data() + bucket);
+      for (; next_bucket_ < buckets_.size() && buckets_[next_bucket_]->is_full(); ++next_bucket_) {
+        cuda::order_streams(cuda::stream(), stream_);
+        const cuda::StreamScope scope(stream_);
+        buckets_[next_bucket_]->reduce(communicator_, options_.reduction);
+      }
+    }
   }
 
   // Finds the last operation of a pass that contributes to each parameter: the one with the lowest id that uses it.
@@ -482,7 +542,10 @@ class GradientSum final : private heddle::detail::PassWatch {
   bool has_pass_ = false;                                         // whether the backward of the last part has begun
   bool has_last_ = false;                                         // whether the last part was added
   std::vector<std::pair<std::size_t, std::uint64_t>> last_uses_;  // parameters and ids, ascending by id
-  std::optional<detail::Background> background_;                  // the last member: it uses the others
+  void* stream_ = nullptr;       // on which buckets travel between GPUs; null when they do not
+  Tensor<Index> not_finite_;     // of each bucket on the GPU: the first member that is not finite, or -1
+  std::size_t next_bucket_ = 0;  // to be sent
+  std::optional<detail::Background> background_;  // the last member: it uses the others
 };
 
 /// Replaces the gradients of a model by their mean over all processes: call it between backward() and the optimizer's

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include <heddle/base/processors.hpp>
-#include <heddle/distributed/communicator.hpp>
+#include <heddle/distributed/machine.hpp>
 
 namespace heddle::distributed {
 
@@ -184,31 +184,24 @@ inline Communicator mpi() { return Communicator(std::make_shared<MpiTransport>()
 /// machine may use, by their affinity masks and control groups, but at least 1. OMP_NUM_THREADS takes precedence. Every
 /// process of the communicator calls it. @throws CommunicationError.
 inline int share_of_processors(const Communicator& communicator) {
-  struct Processors {
-    char machine[MPI_MAX_PROCESSOR_NAME] = {};
-    cpu_set_t mask;
-  };
-  Processors own;
-  int length = 0;
-  detail::check_mpi(MPI_Get_processor_name(own.machine, &length), "MPI_Get_processor_name");
-  CPU_ZERO(&own.mask);
-  sched_getaffinity(0, sizeof own.mask, &own.mask);
-  const std::vector<Processors> all = communicator.all_gather(std::vector(1, own));
+  const std::vector<int> here = processes_on_machine(communicator);
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  sched_getaffinity(0, sizeof own, &own);
+  const std::vector<cpu_set_t> all = communicator.all_gather(std::vector(1, own));
   double share = 0;
-  int here = 0;
-  for (const Processors& one : all) here += std::string_view(one.machine) == own.machine;
   for (std::size_t processor = 0; processor < CPU_SETSIZE; ++processor) {
-    if (!CPU_ISSET(processor, &own.mask)) continue;
+    if (!CPU_ISSET(processor, &own)) continue;
     int users = 0;
-    for (const Processors& one : all)
-      users += std::string_view(one.machine) == own.machine && CPU_ISSET(processor, &one.mask);
+    for (const int process : here) users += CPU_ISSET(processor, &all[static_cast<std::size_t>(process)]);
     share += 1. / users;
   }
   const int available = heddle::detail::available_processors();
   if (std::getenv("OMP_NUM_THREADS")) return available;
-  const int of_mask = CPU_COUNT(&own.mask);
+  const int of_mask = CPU_COUNT(&own);
   const bool has_quota = available < of_mask;
-  return std::max(1, static_cast<int>(has_quota ? std::min<double>(share, available / here) : share + 1e-9));
+  return std::max(1, static_cast<int>(has_quota ? std::min<double>(share, available / static_cast<double>(here.size()))
+                                                : share + 1e-9));
 }
 
 }  // namespace heddle::distributed

@@ -28,6 +28,7 @@ struct NcclFunctions {
   Result (*unique_id)(UniqueId*) = nullptr;
   Result (*begin)(Communicator*, int size, UniqueId, int rank) = nullptr;
   Result (*end)(Communicator) = nullptr;
+  Result (*abort)(Communicator) = nullptr;
   Result (*group_begin)() = nullptr;
   Result (*group_end)() = nullptr;
   Result (*send)(const void*, std::size_t, Type, int other, Communicator, void* stream) = nullptr;
@@ -57,6 +58,7 @@ struct NcclFunctions {
     find(functions.unique_id, "ncclGetUniqueId");
     find(functions.begin, "ncclCommInitRank");
     find(functions.end, "ncclCommDestroy");
+    find(functions.abort, "ncclCommAbort");
     find(functions.group_begin, "ncclGroupStart");
     find(functions.group_end, "ncclGroupEnd");
     find(functions.send, "ncclSend");
@@ -80,29 +82,19 @@ class NcclTransport final : public Transport {
   /// @private Takes a function that returns the functions of NCCL, or throws CommunicationError.
   template <class Open>
   NcclTransport(std::shared_ptr<Transport> host, Open open) : host_(std::move(host)) {
-    // No process may wait for others that cannot come.
-    std::string error;
     detail::NcclFunctions::UniqueId id{};
-    try {
+    // No process may wait for others that cannot come.
+    fail_together([&] {
       nccl_ = open();
       if (rank() == 0) check(nccl_->unique_id(&id), "ncclGetUniqueId");
-    } catch (const CommunicationError& failure) {
-      error = failure.what();
-    }
-    const Communicator processes(host_);
-    const std::vector<char> failed = processes.all_gather(std::vector<char>{!error.empty()});
-    const auto first = std::find(failed.begin(), failed.end(), char(1));
-    if (first != failed.end()) {
-      const auto process = static_cast<int>(first - failed.begin());
-      error = processes.broadcast(error, process);
-      fail<CommunicationError>(size() > 1 ? "process " + std::to_string(process) + ": " : std::string(), error);
-    }
+    });
     host_->broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
-    check(nccl_->begin(&communicator_, size(), id, rank()), "ncclCommInitRank");
+    fail_together([&] { check(nccl_->begin(&communicator_, size(), id, rank()), "ncclCommInitRank"); });
   }
   NcclTransport(const NcclTransport&) = delete;
+  /// Ends the connection; while an exception is thrown, without waiting for the other processes.
   ~NcclTransport() override {
-    if (communicator_ && std::uncaught_exceptions() == 0) nccl_->end(communicator_);
+    if (communicator_) (std::uncaught_exceptions() > 0 ? nccl_->abort : nccl_->end)(communicator_);
   }
 
   int rank() const override { return host_->rank(); }
@@ -117,6 +109,13 @@ class NcclTransport final : public Transport {
   void add_in_any_order(std::span<double> values) override { host_->add_in_any_order(values); }
 
   bool reaches_gpus() const override { return true; }
+  void* second_stream() override {
+    if constexpr (heddle::detail::has_cuda) {
+      if (!second_stream_) second_stream_ = std::make_shared<cuda::Stream>();
+      return second_stream_->get();
+    }
+    return nullptr;
+  }
   void exchange_on_gpus(int other, std::span<const std::byte> sent, std::span<std::byte> received) override {
     using Type = detail::NcclFunctions::Type;
     check(nccl_->group_begin(), "ncclGroupStart");
@@ -140,6 +139,23 @@ class NcclTransport final : public Transport {
   }
 
  private:
+  // Calls f(). If it throws CommunicationError on some processes, throws that of the first of them on all.
+  template <class F>
+  void fail_together(F&& f) const {
+    std::string error;
+    try {
+      f();
+    } catch (const CommunicationError& failure) {
+      error = failure.what();
+    }
+    const Communicator processes(host_);
+    const std::vector<char> failed = processes.all_gather(std::vector<char>{!error.empty()});
+    const auto first = std::find(failed.begin(), failed.end(), char(1));
+    if (first == failed.end()) return;
+    const auto process = static_cast<int>(first - failed.begin());
+    error = processes.broadcast(error, process);
+    fail<CommunicationError>(size() > 1 ? "process " + std::to_string(process) + ": " : std::string(), error);
+  }
   static void* stream() {
     if constexpr (heddle::detail::has_cuda) return cuda::stream();
     return nullptr;
@@ -152,10 +168,11 @@ class NcclTransport final : public Transport {
   std::shared_ptr<Transport> host_;
   const detail::NcclFunctions* nccl_ = nullptr;
   detail::NcclFunctions::Communicator communicator_ = nullptr;
+  std::shared_ptr<cuda::Stream> second_stream_;  // made when it is first needed
 };
 
 /// Returns a communicator of the same processes whose tensors on GPUs travel by NCCL, which is opened at run time.
-/// Every process calls it, after cuda::set_device. @throws CommunicationError as NcclTransport does.
+/// Every process calls it, after choose_gpu() or cuda::set_device(). @throws CommunicationError as NcclTransport does.
 inline Communicator nccl(const Communicator& processes) {
   return Communicator(std::make_shared<NcclTransport>(processes.transport()));
 }

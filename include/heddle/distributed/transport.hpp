@@ -39,6 +39,8 @@ class Transport {
   /// Returns whether the functions below move memory of the calling thread's GPU. They enqueue their work on the
   /// calling thread's stream and return before it is complete.
   virtual bool reaches_gpus() const { return false; }
+  /// Returns a stream of the calling thread's GPU for transfers that run beside the work on its own stream.
+  virtual void* second_stream() { refuse_gpus(); }
   /// Does what exchange() does.
   virtual void exchange_on_gpus(int, std::span<const std::byte>, std::span<std::byte>) { refuse_gpus(); }
   /// Does what broadcast() does.

@@ -227,6 +227,8 @@ void update(Cuda, const std::vector<UpdateArgs<Rule>>& parameters, const Clippin
             const std::shared_ptr<EnqueuedStep>& step);
 // Returns the index of the first gradient that contains NaN or infinity, or -1. Synchronizes.
 Index first_not_finite(Cuda, const std::vector<View<const float, 1>>& gradients);
+// Writes the same index to memory on the GPU. Synchronizes nothing.
+void find_not_finite(Cuda, const std::vector<View<const float, 1>>& gradients, Index* first);
 // Returns the sum of the squares of all elements. Synchronizes.
 double sum_of_squares(Cuda, const std::vector<View<const float, 1>>& gradients);
 // Multiplies each gradient by `factor` and stores the product in the result of the same index.

@@ -36,6 +36,9 @@ int current_device() noexcept;
 /// Makes a GPU the calling thread's, as cudaSetDevice does. A tensor stays on its GPU, and can be used by threads whose
 /// GPU that is; to(Device::cuda) copies it to another. @throws Error unless 0 <= number < device_count().
 void set_device(int number);
+/// Returns the address of the calling thread's GPU on the machine's PCI bus, which tells GPUs of several processes
+/// apart: each process may count them in another way.
+std::string pci_address();
 /// Returns the number of the GPU that can use memory on a device. @throws Error for memory of the host that CUDA does
 /// not know.
 int device_of(const void* memory);
@@ -52,6 +55,33 @@ void set_stream(void* stream);
 void order_streams(void* earlier, void* later) noexcept;
 /// Synchronizes the calling thread's stream.
 void synchronize();
+/// A stream of its own, on the calling thread's GPU.
+class Stream {
+ public:
+  /// Creates the stream.
+  Stream();
+  Stream(const Stream&) = delete;
+  /// Synchronizes, calls trim() and destroys the stream.
+  ~Stream();
+  /// Returns the cudaStream_t.
+  void* get() const { return stream_; }
+
+ private:
+  int gpu_;
+  void* stream_ = nullptr;
+};
+/// A scope in which another stream is the calling thread's, on its GPU.
+class StreamScope {
+ public:
+  /// Sets the stream as set_stream() does.
+  explicit StreamScope(void* stream);
+  StreamScope(const StreamScope&) = delete;
+  /// Restores the stream that was set before.
+  ~StreamScope();
+
+ private:
+  void* before_;
+};
 
 /// Returns at least `bytes` of uninitialized device memory, aligned to 256 bytes, for work on the calling thread's
 /// stream. @throws OutOfMemory.

@@ -6,6 +6,7 @@
 #pragma once
 #include <array>
 #include <cmath>
+#include <type_traits>
 
 #include <heddle/base/checks.hpp>
 #include <heddle/optim/rule.hpp>
@@ -89,12 +90,21 @@ struct AdamRule {
     using std::sqrt;
     V &m = m_and_v[0], &v = m_and_v[1];
     g = g + l2 * p;
-    v = beta2 * v + one_minus_beta2 * (g * g);
+    v = sum_of_products(beta2, v, one_minus_beta2, g * g);
     m = m + one_minus_beta1 * (g - m);
     p = decay_factor * p - rate * m / (sqrt(v) * inv_sqrt_bias_correction2 + eps);
   }
 
  private:
+  // Returns a * x + b * y. nvcc would fuse one of the products with the sum, and not the same one in each place.
+  template <class V>
+  HEDDLE_HD static V sum_of_products(T a, V x, T b, V y) {
+#ifdef __CUDA_ARCH__
+    if constexpr (std::is_same_v<V, float>) return __fmaf_rn(b, y, __fmul_rn(a, x));
+#endif
+    return a * x + b * y;
+  }
+
   struct Common {};
   template <class Options>
   AdamRule(Common, const Options& options, const UpdateSettings& settings)

@@ -61,6 +61,12 @@ Index first_not_finite(Cpu, const std::vector<View<const T, 1>>& arrays) {
   return found < static_cast<Index>(arrays.size()) ? found.load() : -1;
 }
 
+// Writes the same index to `first`.
+template <class T>
+void find_not_finite(Cpu, const std::vector<View<const T, 1>>& arrays, Index* first) {
+  *first = first_not_finite(Cpu{}, arrays);
+}
+
 // Returns the sum of the squares of all elements.
 template <class T>
 double sum_of_squares(Cpu, const std::vector<View<const T, 1>>& arrays) {

@@ -55,5 +55,12 @@ foreach(program sst2 bert_classifier)
              COMMAND ${CMAKE_CURRENT_LIST_DIR}/step_counts.sh $<TARGET_FILE:${program}>
                      ${PROJECT_BINARY_DIR}/step_counts/${program})
     set_tests_properties(cuda_step_counts_${program} PROPERTIES LABELS cuda COST 30)
+    if(TARGET heddle_ptx_nccl AND MPIEXEC_EXECUTABLE)
+      add_dependencies(ptx_tests heddle_ptx_nccl)
+      add_test(NAME cuda_processes_${program}
+               COMMAND ${CMAKE_CURRENT_LIST_DIR}/processes.sh $<TARGET_FILE:${program}>
+                       $<TARGET_FILE_DIR:heddle_ptx_nccl> ${PROJECT_BINARY_DIR}/gpu_processes/${program})
+      set_tests_properties(cuda_processes_${program} PROPERTIES LABELS cuda COST 30)
+    endif()
   endif()
 endforeach()

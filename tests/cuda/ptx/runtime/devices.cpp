@@ -70,6 +70,12 @@ cudaError_t cudaSetDevice(int device) {
   current_gpu = device;
   return cudaSuccess;
 }
+cudaError_t cudaDeviceGetPCIBusId(char* address, int size, int device) {
+  const RuntimeLock lock;
+  if (device < 0 || device >= runtime_options.gpus) return fail(cudaErrorInvalidDevice);
+  std::snprintf(address, static_cast<std::size_t>(size), "0000:%02x:00.0", static_cast<unsigned>(device));
+  return cudaSuccess;
+}
 cudaError_t cudaDriverGetVersion(int* number) {
   *number = version;
   return cudaSuccess;
