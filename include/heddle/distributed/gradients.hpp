@@ -261,9 +261,9 @@ class GradientSum final : private heddle::detail::PassWatch {
   }
   /// Adds the last part of the batch on this process: calls compute(), which runs one backward on this thread, or does
   /// nothing for a part without rows. From the second batch on, gradients travel while the backward runs: each as soon
-  /// as it is complete, in messages of some MiB; on GPUs, if nccl() made the communicator. Every process calls it for its last part, or none does. If compute()
-  /// throws, the batch is dropped, and other processes may wait for this one until it ends. @throws Error for a second
-  /// backward, and after the last part of a batch.
+  /// as it is complete, in messages of some MiB; on GPUs, if nccl() made the communicator. Every process calls it for
+  /// its last part, or none does. If compute() throws, the batch is dropped, and other processes may wait for this one
+  /// until it ends. @throws Error for a second backward, and after the last part of a batch.
   template <class F>
   void add_last_part(F&& compute) {
     require_more();
