@@ -83,6 +83,19 @@ def find_marks(stripped):
     return marks
 
 
+def dropped_classes(dropped, marks):
+    """Returns the combining class of each dropped mark, or of the first mark of its decomposition. It decides which source a kept
+    mark beside it is aligned with."""
+    first = {c: NFD.normalize_str(chr(c))[0] for c in dropped}
+    classes = {c: unicodedata.combining(mark) for c, mark in first.items()}
+    kept_of_class = {combining_class: chr(c) for c, combining_class in marks.items()}
+    for c, (combining_class, kept) in itertools.product(dropped, kept_of_class.items()):
+        for text, moves in ((chr(c) + kept, combining_class < classes[c]), (kept + chr(c), combining_class <= classes[c])):
+            ordered = NFD.normalize_str("a" + text)
+            assert (ordered.index(kept) < ordered.index(first[c])) == moves, (hex(c), hex(ord(kept)))
+    return classes
+
+
 def word_characters():
     """Returns the code points next to which an added token is not a single word."""
     tokenizer = Tokenizer(models.WordPiece({"?": 0}, unk_token="?"))
@@ -143,10 +156,12 @@ def build():
     mapping, sequences = split(stripped, HANGUL)
     letters, long_letters = split(lowered, ())
     ideographs = {c: t for c, t in mapping.items() if any(c in block for block in IDEOGRAPHS)}
+    changed = {c: kind for c, kind in kinds.items() if kind != cased[c][0]}
     tables = {
         "cased": ranges({c: kind for c, (kind, _) in cased.items() if kind != "word"}),
-        "stripped": ranges({c: kind for c, kind in kinds.items() if kind != cased[c][0]}),
+        "stripped": ranges({c: kind for c, kind in changed.items() if kind != "drop"}),
         "marks": ranges(marks),
+        "dropped": ranges(dropped_classes([c for c, kind in changed.items() if kind == "drop"], marks)),
         "runs": runs({c: t for c, t in mapping.items() if c not in ideographs}),
         "ideographs": [[ideographs.get(c, c) for c in block] for block in IDEOGRAPHS],
         "sequences": sorted(sequences.items()),
@@ -192,7 +207,8 @@ def check(tables, probed):
         lowercase, strip_accents = mode
         kind = dict.fromkeys(range(0x110000), "word")
         becomes = {}
-        for first, last, value in tables["cased"] + (tables["stripped"] if strip_accents else []):
+        dropped = [(first, last, "drop") for first, last, _ in tables["dropped"]]
+        for first, last, value in tables["cased"] + (tables["stripped"] + dropped if strip_accents else []):
             kind.update(dict.fromkeys(range(first, last + 1), value))
         if lowercase:
             becomes.update(letters)
@@ -256,7 +272,8 @@ inline constexpr Range cased[] = {{
 {kind_ranges("cased")}
 }};
 
-// The ranges in which stripping accents changes the kind that `cased` gives. Lower-casing changes none.
+// The ranges in which stripping accents changes the kind that `cased` gives. Those of dropped marks are in `dropped`.
+// Lower-casing changes none.
 inline constexpr Range stripped[] = {{
 {kind_ranges("stripped")}
 }};
@@ -269,6 +286,12 @@ struct Marks {{
 // Kind::mark, in text without accents.
 inline constexpr Marks marks[] = {{
 {lines(f"{{{a:#x}, {b:#x}, {c}}}" for a, b, c in tables["marks"])}
+}};
+
+// Kind::drop, in text without accents. These marks are sorted among the others before they are dropped, which changes
+// the offsets of the others.
+inline constexpr Marks dropped[] = {{
+{lines(f"{{{a:#x}, {b:#x}, {c}}}" for a, b, c in tables["dropped"])}
 }};
 
 // first + i * step becomes target + i * target_step, for i < count.

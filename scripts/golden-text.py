@@ -10,32 +10,20 @@ import os
 import pathlib
 import random
 import struct
+import sys
 import zlib
 
-from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, normalizers, pre_tokenizers
 
-OUTPUT = pathlib.Path(__file__).resolve().parent.parent / "tests/golden/text"
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "bench/peers"))
+from tokens import SPECIAL, bert_tokenizer, encode_bytes, read_vocabulary  # noqa: E402
+
+OUTPUT = ROOT / "tests/golden/text"
+MODES = {"cased": (False, None), "uncased": (True, None), "lowered": (True, False), "stripped": (False, True)}
 # Marks that the uncased tokenizer keeps and sorts, marks that it drops, and characters that decompose to some of them.
 MARKS = ("\U0001d165\U0001d166\U0001d16d\U0001d16e\u302e\u302f\u1b44\u08d4\U00011446"
          "\u0301\u0316\u0345\u093a\U0001d160\u0ccb")
-
-
-def read_vocabulary(path):
-    return {token: i for i, token in enumerate(path.read_bytes().decode().removesuffix("\n").split("\n"))}
-
-
-def bert_tokenizer(vocabulary, uncased):
-    """Returns the tokenizer that transformers' BertTokenizerFast builds from vocab.txt."""
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100))
-    tokenizer.normalizer = normalizers.BertNormalizer(
-        clean_text=True, handle_chinese_chars=True, strip_accents=None, lowercase=uncased)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in SPECIAL])
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")])
-    return tokenizer
 
 
 def set_max_length(tokenizer, max_length):
@@ -156,11 +144,8 @@ def added_tokens(vocabulary):
         token("中"), token("ab"), token("abc"), token("abcd", single_word=True), token("<x>", lstrip=True, rstrip=True),
         token("##", normalized=True), token("İ", normalized=True), token("fox jumps", single_word=True, normalized=True),
         token("é", single_word=True), token("o\u0316\u0301", normalized=True)]
-    modes = {"cased": (False, None), "uncased": (True, None), "lowered": (True, False), "stripped": (False, True)}
-    tokenizers = {}
-    for name, (lowercase, strip_accents) in modes.items():
-        tokenizer = tokenizers[name] = bert_tokenizer(vocabulary, lowercase)
-        tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=strip_accents)
+    tokenizers = {name: bert_tokenizer(vocabulary, *mode) for name, mode in MODES.items()}
+    for tokenizer in tokenizers.values():
         tokenizer.add_tokens(added)
     for t in added:
         options = "".join(letter for letter, on in (("w", t.single_word), ("n", t.normalized)) if on) or "-"
@@ -173,9 +158,56 @@ def added_tokens(vocabulary):
     texts += ["".join(numbers.choice(pieces if numbers.random() < 0.6 else others) for _ in range(numbers.randint(1, 9)))
               for _ in range(400)]
     for i, text in enumerate(texts):
-        name = list(modes)[i % 4]
+        name = list(MODES)[i % 4]
         ids = tokenizers[name].encode(text, add_special_tokens=False).ids
         yield f"{name} x{text.encode().hex()} =" + ",".join(map(str, ids))
+
+
+def mark_runs():
+    """Yields texts with runs of marks, in which kept and dropped ones change places, and words that end with them."""
+    numbers = random.Random(4)
+    others = ["a", "é", "\U0001d15e", "\U0001d160", "한", "中", ",", " ", "\u093a", "\u200d", "x" * 99, "[MASK]", "İ"]
+    for _ in range(60):
+        parts = ["".join(numbers.choices(MARKS + "\u0591\u05b0\u0f71\u0f73\u0344", k=numbers.randint(1, 6)))
+                 if numbers.random() < 0.6 else numbers.choice(others) for _ in range(numbers.randint(2, 7))]
+        yield "".join(parts)
+
+
+def joined(numbers):
+    return "=" + ",".join(map(str, numbers))
+
+
+def offsets(vocabulary):
+    """Yields lines for added tokens, and lines for the offsets, the words and the decoded ids of texts with and without them."""
+    added = [AddedToken("[NEW]", normalized=False), AddedToken("quick", single_word=True, normalized=False),
+             AddedToken("Brown", normalized=True), AddedToken("中文", normalized=True), AddedToken("İ", normalized=True),
+             AddedToken("o\u0316\u0301", normalized=True), AddedToken("fox jumps", normalized=True, single_word=True),
+             AddedToken("do not . ' s", normalized=False), AddedToken("[Special]", normalized=True, special=True)]
+    tokenizers = {(name, with_added): bert_tokenizer(vocabulary, *mode) for name, mode in MODES.items() for with_added in (0, 1)}
+    for (_, with_added), tokenizer in tokenizers.items():
+        if with_added:
+            tokenizer.add_tokens(added)
+    for t in added:
+        options = "".join(letter for letter, on in (("w", t.single_word), ("n", t.normalized), ("s", t.special)) if on) or "-"
+        yield f"token {tokenizers['cased', 1].token_to_id(t.content)} {options} x{t.content.encode().hex()}"
+    numbers = random.Random(5)
+    samples = [text.encode() for text in mark_runs()] + list(texts(list(vocabulary)))[::2]
+    others = [t.content for t in added] + ["BROWN", " 中文", "[NEW]中 文", "i\u0307", "\u00f3\u0316", "Quick", "\u0301"]
+    samples += ["".join(numbers.choices(others + [" ", "a"], k=numbers.randint(1, 6))).encode() for _ in range(40)]
+    for i, text in enumerate(samples):
+        name, with_added = list(MODES)[i % 4], numbers.randint(0, 1)
+        pair = numbers.choice(samples) if i % 3 == 1 else None
+        special = numbers.random() < 0.7
+        max_length = numbers.choice([3, 5, 9]) if numbers.random() < 0.3 else None
+        tokenizer = tokenizers[name, with_added]
+        set_max_length(tokenizer, max_length)
+        result, ranges = encode_bytes(tokenizer, text, pair, special)
+        words = [-1 if word is None else word for word in result.word_ids]
+        yield " ".join([
+            name, "added" if with_added else "-", "special" if special else "plain", "-" if max_length is None else str(max_length),
+            "x" + text.hex(), "-" if pair is None else "x" + pair.hex(), joined(result.ids), joined(sum(ranges, ())), joined(words),
+            "x" + tokenizer.decode(result.ids).encode().hex(),
+            "x" + tokenizer.decode(result.ids, skip_special_tokens=False).encode().hex()])
 
 
 def truncation(vocabulary):
@@ -235,6 +267,7 @@ def main():
     write("code_points.txt", code_points())
     write("cases.txt", cases(vocabulary))
     write("added.txt", added_tokens(vocabulary))
+    write("offsets.txt", offsets(vocabulary))
     write("truncation.txt", truncation(vocabulary))
     if "HEDDLE_DATA" in os.environ:
         write("data.txt", data_digests(pathlib.Path(os.environ["HEDDLE_DATA"])))

@@ -12,16 +12,20 @@ tokens() { run "$tokenize" --vocab vocab "${@:2}" < <(printf '%b' "$1"); [ "$exi
 claim 'tokenize prints ids' 'tokens "a playing play.\n" && prints "2 5 6 7 6 8 3"'
 claim 'tokenize --format tokens prints tokens' 'tokens "a playing\n" --format tokens && prints "[CLS] a play ##ing [SEP]"'
 claim 'tokenize --format json prints an object' \
-  'tokens "a \"\n" --format json && prints "{\"ids\":[2,5,9,3],\"type_ids\":[0,0,0,0],\"tokens\":[\"[CLS]\",\"a\",\"\\\"\",\"[SEP]\"]}"'
+  'tokens "a \"\n" --format json && prints "{\"ids\":[2,5,9,3],\"type_ids\":[0,0,0,0],\"tokens\":[\"[CLS]\",\"a\",\"\\\"\",\"[SEP]\"],\"offsets\":[[0,0],[0,1],[2,3],[0,0]]}"'
 claim 'tokenize prints a line for every line, also for an empty one and for a last line without LF' 'tokens "a\n\nplay" && prints "2 5 3
 2 3
 2 6 3"'
 claim 'a lone carriage return ends no line' 'tokens "a\rplay\r\n" && prints "2 5 6 3"'
 claim 'no input gives no output' 'tokens "" && [ ! -s out ]'
 claim 'bytes that are not UTF-8 are dropped' 'tokens "play\0377ing\n" && prints "2 6 7 3"'
-claim 'tokenize --pair splits at the first tab; a line without one is a single text' \
-  'tokens "a\tplay\ta\na\n" --pair --format json && prints "{\"ids\":[2,5,3,6,5,3],\"type_ids\":[0,0,0,1,1,1],\"tokens\":[\"[CLS]\",\"a\",\"[SEP]\",\"play\",\"a\",\"[SEP]\"]}
-{\"ids\":[2,5,3],\"type_ids\":[0,0,0],\"tokens\":[\"[CLS]\",\"a\",\"[SEP]\"]}"'
+claim 'tokenize --pair splits at the first tab; a line without one is a single text' 'tokens "a\tplay\ta\na\n" --pair && prints "2 5 3 6 5 3
+2 5 3"'
+claim 'the offsets of both texts of a pair are bytes of the line' \
+  'tokens "a\tplay\ta\na\n" --pair --format json && prints "{\"ids\":[2,5,3,6,5,3],\"type_ids\":[0,0,0,1,1,1],\"tokens\":[\"[CLS]\",\"a\",\"[SEP]\",\"play\",\"a\",\"[SEP]\"],\"offsets\":[[0,0],[0,1],[0,0],[2,6],[7,8],[0,0]]}
+{\"ids\":[2,5,3],\"type_ids\":[0,0,0],\"tokens\":[\"[CLS]\",\"a\",\"[SEP]\"],\"offsets\":[[0,0],[0,1],[0,0]]}"'
+claim 'offsets count the bytes of the line as it is read' \
+  'tokens "\0377 Pl\0303\0201y\0355ing." --uncased --no-special --format json && prints "{\"ids\":[6,7,8],\"type_ids\":[0,0,0],\"tokens\":[\"play\",\"##ing\",\".\"],\"offsets\":[[2,7],[8,11],[11,12]]}"'
 claim '--max-length counts special tokens, and 0 leaves no token' \
   'tokens "a play a\n" --max-length 3 && prints "2 5 3" && tokens "a play\n" --max-length 0 --no-special && prints ""'
 awk 'BEGIN { for (i = 0; i < 400000; ++i) print (i % 3 ? "a play" : "play") }' >many
@@ -42,6 +46,24 @@ refusal 'a --max-length too small for a pair is refused' '^--max-length 2 cannot
 refusal 'an unknown --format is refused' xml "$tokenize" --vocab vocab --format xml
 refusal 'a --max-length too small for the special tokens is refused' max-length "$tokenize" --vocab vocab --max-length 1
 claim 'on a full disk tokenize ends with exit code 1 and names the cause' 'echo a | "$tokenize" --vocab vocab 2>err >/dev/full; [ $? = 1 ] && grep -q "^tokenize: error: .*: No space left on device" err'
+
+# --- ids to text ---
+claim 'tokenize --decode writes the text of each line of ids, without special tokens' 'tokens "2 5 6 7 6 8 3\n\n 5\t9  \r\n5" --decode && prints "a playing play.
+
+a \"
+a"'
+claim '--decode keeps the order of many lines' '"$tokenize" --vocab vocab <many | "$tokenize" --vocab vocab --decode | cmp - many'
+for id in x 10 -1 99999999999 5. +5 5,6; do
+  claim "--decode refuses the id $id, after the lines before it" \
+    'run "$tokenize" --vocab vocab --decode < <(printf "5 6\n7 8\n5 $id 6\n5\n"); [ "$exited" = 2 ] && prints "a play
+##ing." && grep -qxF "tokenize: error: standard input:3: '\''$id'\'' is not an id from 0 to 9" err'
+done
+printf 'a\nb\n[UNK]\n' >bare
+claim '--decode needs no [CLS] and no [SEP]' 'run "$tokenize" --vocab bare --decode <<<"0 1" && prints "a b"'
+for flag in --uncased --no-special --pair '--max-length 5' '--format ids' '--to x'; do
+  # shellcheck disable=SC2086
+  refusal "--decode with $flag is refused" '^--decode excludes --uncased, --no-special, --max-length, --pair, --format and --to$' "$tokenize" --vocab vocab --decode $flag
+done
 
 # --- token files ---
 words=$examples/sst2/sample/vocab.txt

@@ -1,5 +1,5 @@
-// tokenize: WordPiece on lines of text, from standard input to standard output. Lines are encoded as they arrive, so
-// that the program can serve a pipe. Many lines at once are encoded on all threads and written in order.
+// tokenize: WordPiece on lines of text, from standard input to standard output, and back. Lines are encoded as they
+// arrive, so that the program can serve a pipe. Many lines at once are encoded on all threads and written in order.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -30,7 +30,7 @@ constexpr std::int32_t most_classes = 1'000'000;
 struct Flags {
   std::string vocab, format = "ids", to;
   text::WordPieceOptions options;
-  bool pair = false, labels = false;
+  bool pair = false, labels = false, decode = false;
 };
 
 std::size_t to_length(const std::string& text) {
@@ -58,10 +58,15 @@ bool parse(int argc, char** argv, Flags& flags) {
       ->capture_default_str();
   add_path(app, "--to", flags.to, "Write the ids of all lines to a token file instead; a killed call may be repeated");
   app.add_flag("--labels", flags.labels, "For --to: each line begins with the number of its class and a tab");
+  app.add_flag("--decode", flags.decode, "Read lines of ids, separated by blanks, and write their text");
   if (!parse_command_line(app, argc, argv)) return false;
+  require(!flags.decode || (!flags.options.uncased && !no_special && app.count("--max-length") == 0 && !flags.pair &&
+                            app.count("--format") == 0 && flags.to.empty()),
+          "--decode excludes --uncased, --no-special, --max-length, --pair, --format and --to");
   require(!flags.labels || !flags.to.empty(), "--labels needs --to");
   require(flags.to.empty() || (!flags.pair && app.count("--format") == 0), "--to excludes --pair and --format");
-  flags.options.special_tokens = !no_special;
+  flags.options.special_tokens = !no_special && !flags.decode;
+  flags.options.offsets = flags.format == "json";
   if (app.count("--max-length") > 0) flags.options.max_length = to_length(max_length);
   const std::size_t least = no_special ? 0 : flags.pair ? 3 : 2;
   require(flags.options.max_length >= least, "--max-length ", max_length, " cannot hold the ", least,
@@ -69,8 +74,9 @@ bool parse(int argc, char** argv, Flags& flags) {
   return true;
 }
 
-void append_number(std::int32_t value, std::string& out) {
-  std::array<char, 12> digits;
+template <class Number>
+void append_number(Number value, std::string& out) {
+  std::array<char, 24> digits;
   out.append(digits.data(), std::to_chars(digits.begin(), digits.end(), value).ptr);
 }
 
@@ -99,14 +105,30 @@ class LineEncoder {
       append_list(encoding.type_ids, ',', out, [&](std::int32_t type) { append_number(type, out); });
       out += "],\"tokens\":[";
       append_list(encoding.ids, ',', out, [&](std::int32_t id) { out += io::json_string(token(id)); });
+      out += "],\"offsets\":[";
+      append_list(offsets_in_line(encoding, tab + 1), ',', out, [&](const text::TextRange& range) {
+        out += '[';
+        append_number(range.begin, out);
+        out += ',';
+        append_number(range.end, out);
+        out += ']';
+      });
       out += "]}";
     }
     out += '\n';
   }
 
  private:
-  template <class Append>
-  static void append_list(const std::vector<std::int32_t>& items, char separator, std::string& out, Append append) {
+  // Returns the offsets, those of a second text from the beginning of the line; `second` is where it begins.
+  static std::vector<text::TextRange> offsets_in_line(const text::Encoding& encoding, std::size_t second) {
+    std::vector<text::TextRange> offsets = encoding.offsets;
+    for (std::size_t i = 0; i < offsets.size(); ++i)
+      if (encoding.type_ids[i] == 1 && encoding.word_ids[i] >= 0)
+        offsets[i] = {second + offsets[i].begin, second + offsets[i].end};
+    return offsets;
+  }
+  template <class T, class Append>
+  static void append_list(const std::vector<T>& items, char separator, std::string& out, Append append) {
     for (std::size_t i = 0; i < items.size(); ++i) {
       if (i > 0) out += separator;
       append(items[i]);
@@ -256,10 +278,58 @@ void write_tokens(const std::string& path, const LineEncoder& encode, bool has_l
               static_cast<long long>(writer.tokens()));
 }
 
+// The texts of consecutive lines of ids, up to the first line that is refused.
+struct DecodedLines {
+  std::string text;
+  Index count = 0;
+  std::string refused = {};  // what is not an id
+};
+
+// Returns the ids of a line, separated by blanks. Sets `refused` to the first word that is not an id below `size`.
+std::vector<std::int32_t> parse_ids(std::string_view line, std::int32_t size, std::string& refused) {
+  constexpr const char* blanks = " \t\r";
+  std::vector<std::int32_t> ids;
+  for (std::size_t begin = 0; (begin = line.find_first_not_of(blanks, begin)) != line.npos;) {
+    const std::string_view word = line.substr(begin, line.find_first_of(blanks, begin) - begin);
+    const char* const end = word.data() + word.size();
+    std::int32_t id = -1;
+    const auto [stop, error] = std::from_chars(word.data(), end, id);
+    if (error != std::errc{} || stop != end || id < 0 || id >= size) {
+      refused = word;
+      return {};
+    }
+    ids.push_back(id);
+    begin += word.size();
+  }
+  return ids;
+}
+
+// Writes the text of each line of ids.
+void write_decoded(const text::WordPiece& tokenizer) {
+  const auto decode = [&](std::string_view line, DecodedLines& out) {
+    if (!out.refused.empty()) return;
+    const std::vector<std::int32_t> ids = parse_ids(line, tokenizer.size(), out.refused);
+    if (!out.refused.empty()) return;
+    out.text += tokenizer.decode(ids) + '\n';
+    ++out.count;
+  };
+  Index number = 0;
+  read_lines([&](std::string_view lines, bool) {
+    for (const DecodedLines& decoded : for_each_line<DecodedLines>(lines, decode)) {
+      write(decoded.text);
+      number += decoded.count;
+      require<FileError>(decoded.refused.empty(), "standard input:", number + 1, ": ", io::quoted_name(decoded.refused),
+                         " is not an id from 0 to ", tokenizer.size() - 1);
+    }
+    flush_output();
+  });
+}
+
 void run(int argc, char** argv) {
   Flags flags;
   if (!parse(argc, argv, flags)) return;
   const LineEncoder encode(flags);
+  if (flags.decode) return write_decoded(encode.tokenizer());
   if (!flags.to.empty()) return write_tokens(flags.to, encode, flags.labels);
   read_lines([&](std::string_view lines, bool) {
     for (const std::string& text : for_each_line<std::string>(lines, encode)) write(text);

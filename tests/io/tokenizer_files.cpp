@@ -1,5 +1,7 @@
 #include <heddle/io/tokenizer_files.hpp>
 
+#include <numeric>
+
 #include "catch.hpp"
 #include "io/files.hpp"
 
@@ -187,6 +189,9 @@ TEST_CASE("io::read_tokenizer: BERT's special tokens have BERT's names, in every
     CHECK(error(R"({"add_bos_token": false, "bos_token_id": 7})") == "no error");
     CHECK(error(R"({"mask_token": null})") ==
           "'mask_token' is null; heddle reads WordPiece tokenizers where it is \"[MASK]\"");
+    CHECK(error(R"({"pad_token": "[MASK]"})") == "no error");  // PyLate's
+    CHECK(error(R"({"pad_token": "[CLS]"})") ==
+          "'pad_token' is \"[CLS]\"; heddle reads WordPiece tokenizers where it is \"[PAD]\"");
     CHECK(error(R"({"unk_token": 7})") == "'unk_token' is 7 but must be a string or an object");
     CHECK(error(R"({"extra_special_tokens": [7]})") == "'extra_special_tokens' is 7 but must be a string or an object");
     put(folder / file, "{}");
@@ -315,12 +320,13 @@ TEST_CASE("io::read_tokenizer: a token of tokenizer.json may be empty, and no te
   CHECK(words.encode("a c \xE2\x80\xA8 ab").ids == std::vector<int>{2, 5, 8, 5, 6, 3});
 }
 
-// The expected ids are those of transformers 5.24.
+// The expected ids and texts are those of transformers 5.24 (and of its backend, with the decoder of BertTokenizer).
 TEST_CASE("io::read_tokenizer: added tokens are recognized as in transformers") {
   struct Case {
     const char *json, *config, *map, *added;  // changes to tokenizer.json, and files; nullptr if there is none
     const char* text;
     std::vector<std::int32_t> ids;
+    const char* decoded;  // what all ids become
   };
   // "none" removes the added tokens of tokenizer.json. [NEW] has the id 7.
   const char* const lists = R"({"added_tokens": [{"id": 2, "content": "[CLS]", "special": true},
@@ -333,47 +339,70 @@ TEST_CASE("io::read_tokenizer: added tokens are recognized as in transformers") 
     {"7": {"content": "[NEW]", "special": true}}})";
   const std::vector<Case> cases = {
       // By default, the special tokens are recognized in capitals.
-      {nullptr, nullptr, nullptr, nullptr, "a[MASK]a[mask]", {5, 4, 5, 1, 1, 1}},
+      {nullptr, nullptr, nullptr, nullptr, "a[MASK]a[mask]", {5, 4, 5, 1, 1, 1}, "ab"},
       // added_tokens.json: in any casing, even a special token.
-      {nullptr, nullptr, nullptr, R"({"x y": 8, "[NEW]": 7})", "a[new]X Y", {5, 7, 8}},
-      {nullptr, nullptr, nullptr, R"({"[MASK]": 4})", "[mask]", {4}},
+      {nullptr, nullptr, nullptr, R"({"x y": 8, "[NEW]": 7})", "a[new]X Y", {5, 7, 8}, "ab [new] x y"},
+      {nullptr, nullptr, nullptr, R"({"[MASK]": 4})", "[mask]", {4}, "[mask] ab"},
       // Named special tokens: in capitals only. A token of the vocabulary keeps its id, others follow it.
-      {nullptr, R"({"bos_token": "a"})", nullptr, nullptr, "aa", {5, 5}},
+      {nullptr, R"({"bos_token": "a"})", nullptr, nullptr, "aa", {5, 5}, "##b"},
       {nullptr,
        R"({"additional_special_tokens": ["zz"], "bos_token": "[B]", "eos_token": "[E]"})",
        nullptr,
        nullptr,
        "[B][E]zzZZ",
-       {7, 8, 9, 1}},
-      {nullptr, R"({"extra_special_tokens": {"image_token": "[NEW]"}})", nullptr, nullptr, "[NEW][new]", {7, 1, 1, 1}},
-      {nullptr, nullptr, R"({"mask_token": {"content": "[MASK]", "normalized": true}})", nullptr, "[mask]", {4}},
+       {7, 8, 9, 1},
+       "ab"},
+      {nullptr,
+       R"({"extra_special_tokens": {"image_token": "[NEW]"}})",
+       nullptr,
+       nullptr,
+       "[NEW][new]",
+       {7, 1, 1, 1},
+       "ab"},
+      {nullptr,
+       nullptr,
+       R"({"mask_token": {"content": "[MASK]", "normalized": true}})",
+       nullptr,
+       "[mask]",
+       {4},
+       "[mask] ab"},
       {nullptr,
        nullptr,
        R"({"mask_token": {"content": "[MASK]", "single_word": true}})",
        nullptr,
        "a[MASK]",
-       {5, 1, 1, 1}},
+       {5, 1, 1, 1},
+       "ab"},
       // added_tokens_decoder replaces the other files, and is read by id.
-      {nullptr, decoder, R"({"eos_token": "q"})", R"({"q": 9})", "[new]ZZab q a[MASK]", {7, 8, 9, 1, 5, 1, 1, 1}},
+      {nullptr,
+       decoder,
+       R"({"eos_token": "q"})",
+       R"({"q": 9})",
+       "[new]ZZab q a[MASK]",
+       {7, 8, 9, 1, 5, 1, 1, 1},
+       "ab [new] zz"},
       {nullptr,
        R"({"added_tokens_decoder": {"7": {"content": "[NEW]", "special": true}}})",
        nullptr,
        nullptr,
        "[new]",
-       {1, 1, 1}},
+       {1, 1, 1},
+       "ab"},
       // tokenizer.json
-      {lists, nullptr, nullptr, nullptr, "a[new]aa[MASK]", {5, 7, 1, 4}},
-      {lists, generic, nullptr, nullptr, "a[new][MASK]", {5, 7, 1, 1, 1}},
-      {lists, generic_mask, nullptr, nullptr, "[new][MASK]", {7, 4}},
-      {lists, generic_decoder, nullptr, nullptr, "[NEW][new]", {7, 1, 1, 1}},
-      {lists, R"({"added_tokens_decoder": {}})", nullptr, nullptr, "[NEW]", {1, 1, 1}},
-      {lists, nullptr, nullptr, R"({"zz": 8})", "[NEW]ZZ", {7, 8}},
+      {lists, nullptr, nullptr, nullptr, "a[new]aa[MASK]", {5, 7, 1, 4}, "ab [new]"},
+      {lists, generic, nullptr, nullptr, "a[new][MASK]", {5, 7, 1, 1, 1}, "[PAD] [UNK] [SEP] [MASK] ab [new]"},
+      {lists, generic_mask, nullptr, nullptr, "[new][MASK]", {7, 4}, "[PAD] [UNK] [SEP] ab [new]"},
+      // transformers decodes 7 to "[new]", because it keeps the normalized form of the [NEW] that was replaced.
+      {lists, generic_decoder, nullptr, nullptr, "[NEW][new]", {7, 1, 1, 1}, "[PAD] [UNK] [SEP] [MASK] ab"},
+      {lists, R"({"added_tokens_decoder": {}})", nullptr, nullptr, "[NEW]", {1, 1, 1}, "ab"},
+      {lists, nullptr, nullptr, R"({"zz": 8})", "[NEW]ZZ", {7, 8}, "ab [new] zz"},
       {lists,
        R"({"mask_token": "[MASK]", "additional_special_tokens": ["zz"]})",
        nullptr,
        nullptr,
        "zz[MASK]",
-       {8, 4}}};
+       {8, 4},
+       "ab [new]"}};
   for (const Case& c : cases) {
     const TokenizerFolder folder;
     if (c.json)
@@ -392,6 +421,9 @@ TEST_CASE("io::read_tokenizer: added tokens are recognized as in transformers") 
                                     std::move(files.added_tokens));
     CHECK(tokenizer.encode(c.text).ids == c.ids);
     CHECK(tokenizer.size() == ids);
+    std::vector<std::int32_t> all(static_cast<std::size_t>(ids));
+    std::iota(all.begin(), all.end(), 0);
+    CHECK(tokenizer.decode(all) == c.decoded);
   }
 }
 

@@ -103,7 +103,7 @@ TEST_CASE("WordPiece: added tokens have the vocabulary's ids, or follow it") {
   CHECK(tokenizer.token(14) == "x y");
   CHECK(tokenizer.encode("[NEW]x yab").ids == std::vector<std::int32_t>{13, 14, 5, 6});
   CHECK(tokenizer.encode("[SEP]").ids == std::vector<std::int32_t>{8, 10, 9});  // it is not among the added tokens
-  CHECK(error_of<IndexError>([&] { tokenizer.token(15); }) == "vocabulary: id 15 is outside 0 to 12");
+  CHECK(error_of<IndexError>([&] { tokenizer.token(15); }) == "vocabulary: id 15 is outside 0 to 14");
   for (const int id : {4, 6, 13})
     CHECK(error_of<Error>([&] {
             WordPiece(Vocabulary(small), {}, {{"a", id}});

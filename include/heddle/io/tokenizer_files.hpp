@@ -63,7 +63,7 @@ inline bool is_bert_token(const std::string& token) {
 // defaults of the options are transformers': a token is normalized unless it is special.
 inline text::AddedToken read_added_token(const nlohmann::json& token, const std::string& file, const std::string& what,
                                          bool is_special) {
-  if (token.is_string()) return {.content = token.get<std::string>(), .normalized = !is_special};
+  if (token.is_string()) return {.content = token.get<std::string>(), .normalized = !is_special, .special = is_special};
   if (!token.is_object())
     fail<FileError>(file, ": ", what, " is ", printable(token.dump(), 60), " but must be a string or an object");
   const JsonObject object(token, file, what);
@@ -71,7 +71,8 @@ inline text::AddedToken read_added_token(const nlohmann::json& token, const std:
   is_special = object.boolean_or("special", is_special) || is_bert_token(content);
   return {.content = content,
           .single_word = object.boolean_or("single_word", false),
-          .normalized = object.boolean_or("normalized", !is_special)};
+          .normalized = object.boolean_or("normalized", !is_special),
+          .special = is_special};
 }
 
 // The added tokens of a tokenizer, in the order in which transformers adds them, which determines their ids: a token of
@@ -100,6 +101,7 @@ class AddedTokens {
     if (const auto added = find(token.content); added != all_.end()) {
       added->single_word = token.single_word;
       added->normalized = token.normalized;
+      added->special = token.special;
     }
   }
 
@@ -129,7 +131,10 @@ inline void add_special_tokens(AddedTokens& tokens, const JsonObject& config) {
     const auto* const only = std::find_if(std::begin(bert_tokens), std::end(bert_tokens),
                                           [&name = key](const auto& t) { return name == t.first; });
     if (only != std::end(bert_tokens)) {
-      if (value.is_null() || read_added_token(value, config.file(), '\'' + key + '\'', true).content != only->second)
+      const std::string content =
+          value.is_null() ? "" : read_added_token(value, config.file(), '\'' + key + '\'', true).content;
+      // PyLate pads with [MASK]; heddle does not pad.
+      if (content != only->second && !(key == "pad_token" && content == "[MASK]"))
         fail<FileError>(config.file(), ": '", key, "' is ", printable(value.dump(), 60),
                         "; heddle reads WordPiece tokenizers where it is \"", only->second, '"');
       add(value, key);

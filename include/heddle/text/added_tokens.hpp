@@ -16,13 +16,15 @@
 namespace heddle::text {
 
 /// A token that is recognized anywhere in a text. The options `lstrip` and `rstrip` of the Rust library are not here:
-/// they give the token the blanks beside it, which BERT's tokenizer drops.
+/// they give the token the blanks beside it, which BERT's tokenizer drops. The library's offsets of such a token
+/// include the blanks; heddle's do not.
 struct AddedToken {
   std::string content;       ///< the text to recognize
   std::int32_t id = 0;       ///< its id
   bool single_word = false;  ///< only where no letter, digit, mark or underscore stands before or after it
   bool normalized =
       false;  ///< compared after normalization, of the content and of the text: in any casing if the text is uncased
+  bool special = false;  ///< left out by WordPiece::decode()
 
   /// Compares all members.
   bool operator==(const AddedToken&) const = default;
@@ -51,8 +53,8 @@ class TokenFinder {
   }
   bool empty() const { return first_bytes_.empty(); }
 
-  // Calls between(text) for the texts before, between and behind the tokens, which may be empty, and found(id)
-  // for each token.
+  // Calls between(part) for the parts of the text before, between and behind the tokens, which may be empty, and
+  // found(id, part) for each token.
   template <class Between, class Found>
   void split(std::string_view text, const Between& between, const Found& found) const {
     std::size_t begin = 0;
@@ -65,7 +67,7 @@ class TokenFinder {
       const std::size_t end = at + token->text.size();
       if (!token->single_word || !(ends_with_word(text.substr(0, at)) || begins_with_word(text.substr(end)))) {
         between(text.substr(begin, at - begin));
-        found(token->id);
+        found(token->id, text.substr(at, token->text.size()));
         begin = end;
       }
       at = end;

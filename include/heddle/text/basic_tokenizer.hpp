@@ -1,5 +1,6 @@
 // BasicTokenizer: cleans text and cuts it into words and punctuation, as BERT's tokenizer does before WordPiece.
-// Cleaning, cutting, lower-casing and decomposing are one pass over the bytes; no string is made.
+// Cleaning, cutting, lower-casing and decomposing are one pass over the bytes; no string is made. Offsets are kept by
+// a second, slower path, for which Aligned takes the place of Word.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include <heddle/base/utf8.hpp>
+#include <heddle/text/alignment.hpp>
 #include <heddle/text/characters.hpp>
 
 namespace heddle::text {
@@ -65,6 +67,9 @@ class Word {
     ++characters_;
   }
 
+  /// Ignores a dropped mark, which matters to the sources of other characters only (see Aligned).
+  void drop_mark(char32_t) {}
+
   /// Ends a run of marks: later marks are not sorted into it.
   void end_run() { run_length_ = 0; }
 
@@ -84,17 +89,16 @@ namespace detail {
 // A text of any length. It takes characters as Word does.
 class NormalizedText {
  public:
+  std::string_view text() const { return text_; }
   void append(char32_t code_point) {
     end_run();
     put(code_point);
   }
-  void append_mark(char32_t code_point, char32_t combining_class) { run_.push_back({combining_class, code_point}); }
+  void append_mark(char32_t code_point, char32_t combining_class) { run_.append(code_point, combining_class); }
+  void drop_mark(char32_t) {}
   // Appends the marks in canonical order.
   void end_run() {
-    std::stable_sort(run_.begin(), run_.end(),
-                     [](const Mark& a, const Mark& b) { return a.combining_class < b.combining_class; });
-    for (const Mark& mark : run_) put(mark.code_point);
-    run_.clear();
+    if (!run_.empty()) run_.take({}, [this](char32_t code_point, TextRange) { put(code_point); });
   }
   std::string take() {
     end_run();
@@ -102,16 +106,13 @@ class NormalizedText {
   }
 
  private:
-  struct Mark {
-    char32_t combining_class, code_point;
-  };
   void put(char32_t code_point) {
     char bytes[max_utf8_bytes];
     text_.append(bytes, static_cast<std::size_t>(encode_utf8(code_point, bytes)));
   }
 
   std::string text_;
-  std::vector<Mark> run_;
+  MarkRun run_;
 };
 
 // The ideographs around which BertNormalizer puts blanks.
@@ -158,21 +159,66 @@ class BasicTokenizer {
     finish();
   }
 
+  /// Calls f(const Aligned<Word>&) for each word of the text, in order. The words are those of operator().
+  template <class F>
+  void aligned(std::string_view text, F&& f) const {
+    Aligned<Word> word;
+    const auto finish = [&] {
+      word.end_run();
+      if (word.characters() > 0) {
+        f(static_cast<const Aligned<Word>&>(word));
+        word.clear();
+      }
+    };
+    for_each_character(text, [&](char32_t code_point, TextRange source) {
+      word.begin_character(source);
+      if (const char c = code_point < ascii_.size() ? ascii_[code_point] : '\0')
+        word.append_ascii(c);
+      else
+        take(code_point, word, finish);
+    });
+    finish();
+  }
+
   /// Returns the text cleaned, lower-cased and without accents as its words are, with blanks around each ideograph.
   std::string normalized(std::string_view text) const {
     detail::NormalizedText out;
-    for (const char *at = text.data(), *end = at + text.size(); at != end;) {
-      const char32_t code_point = decode_utf8(at, end);
-      const bool is_apart = detail::is_ideograph(code_point);
-      if (is_apart || characters_[code_point].kind() == unicode::space) out.append(' ');
-      take(code_point, out, [] {});
-      if (is_apart) out.append(' ');
-    }
+    for_each_character(text, [&](char32_t code_point, TextRange) { normalize(code_point, out); });
     return out.take();
   }
 
+  /// Returns the text of normalized() with the sources of its characters.
+  Aligned<detail::NormalizedText> aligned_normalized(std::string_view text) const {
+    Aligned<detail::NormalizedText> out;
+    for_each_character(text, [&](char32_t code_point, TextRange source) {
+      out.begin_character(source);
+      normalize(code_point, out);
+    });
+    out.end_run();
+    return out;
+  }
+
  private:
-  // Appends what a code point becomes to a Word or a NormalizedText.
+  // Calls f(code point, its range) for each character of the text.
+  template <class F>
+  static void for_each_character(std::string_view text, const F& f) {
+    for (const char *at = text.data(), *end = at + text.size(); at != end;) {
+      const auto begin = static_cast<std::size_t>(at - text.data());
+      const char32_t code_point = decode_utf8(at, end);
+      f(code_point, TextRange{begin, static_cast<std::size_t>(at - text.data())});
+    }
+  }
+
+  // Appends what a code point becomes, with blanks around an ideograph.
+  template <class Text>
+  void normalize(char32_t code_point, Text& out) const {
+    const bool is_apart = detail::is_ideograph(code_point);
+    if (is_apart || characters_[code_point].kind() == unicode::space) out.append(' ');
+    take(code_point, out, [] {});
+    if (is_apart) out.append(' ');
+  }
+
+  // Appends what a code point becomes to a Word or a NormalizedText, or to an Aligned one.
   template <class Text, class Finish>
   void take(char32_t code_point, Text& word, const Finish& finish) const {
     const Character character = characters_[code_point];
@@ -184,7 +230,7 @@ class BasicTokenizer {
         word.append(becomes);
         return finish();
       case unicode::space: return finish();
-      case unicode::drop: return;
+      case unicode::drop: return word.drop_mark(character.value());
       case unicode::drop_starter: return word.end_run();
       case unicode::mark: return word.append_mark(code_point, character.value());
       case unicode::sequence:

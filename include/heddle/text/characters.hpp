@@ -15,8 +15,8 @@ namespace heddle::text {
 using unicode::Kind;
 
 /// The class of a code point, and a value. For the classes word and isolated, the value is the code point that replaces
-/// this one, or 0 if it stays the same. The value of a mark is its combining class, and the value of a sequence its
-/// index in unicode::sequences.
+/// this one, or 0 if it stays the same. The value of a sequence is its index in unicode::sequences. The value of a mark
+/// is its combining class, and so is that of a mark that is dropped; for any other character that is dropped it is 0.
 class Character {
  public:
   Character() = default;
@@ -71,6 +71,7 @@ class Characters {
   void decompose() {
     for (const auto& range : unicode::stripped) fill(range.first, range.last, {range.kind, 0});
     for (const auto& range : unicode::marks) fill(range.first, range.last, {unicode::mark, range.combining_class});
+    for (const auto& range : unicode::dropped) fill(range.first, range.last, {unicode::drop, range.combining_class});
     for_each(unicode::decompositions, [&](char32_t from, char32_t to) { become(from, to); });
     for (std::size_t i = 0; i < std::size(unicode::ideographs_f900); ++i)
       become(0xF900 + static_cast<char32_t>(i), unicode::ideographs_f900[i]);
