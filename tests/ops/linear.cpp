@@ -2,6 +2,7 @@
 #include <heddle/ops/arithmetic.hpp>
 #include <heddle/ops/cast.hpp>
 #include <heddle/ops/linear.hpp>
+#include <heddle/ops/linear_gelu.hpp>
 #include <heddle/ops/reduce.hpp>
 #include <heddle/ops/slice.hpp>
 
@@ -196,4 +197,26 @@ TEST_CASE("linear: its bits do not depend on the number of threads") {
   threads_change_nothing<float>(300, 129, 257);
   threads_change_nothing<float>(21, 515, 521);
   threads_change_nothing<bf16>(300, 129, 257);
+}
+
+TEST_CASE("RowwiseProducts: a row has the same bits whatever the other rows are") {
+  for (const auto& [columns, depth] : {std::pair<Index, Index>{1, 1}, {5, 3}, {33, 31}, {64, 257}, {200, 600}}) {
+    CAPTURE(columns, depth);
+    const Tensor<float> x = cast<float>(random({70, depth}, 1)), weight = cast<float>(random({columns, depth}, 2)),
+                        bias = cast<float>(random({columns}, 3));
+    const std::vector<float> general = linear(x, weight, bias).host();
+    const RowwiseProducts rowwise;
+    const std::vector<float> all = linear(x, weight, bias).host(), activated = linear_gelu(x, weight, bias).host();
+    for (std::size_t i = 0; i < all.size(); ++i) REQUIRE(all[i] == Approx(general[i]).margin(1e-4));
+    for (const auto& [first, last] :
+         {std::pair<Index, Index>{0, 1}, {0, 5}, {3, 8}, {4, 4}, {29, 31}, {30, 70}, {69, 70}}) {
+      CAPTURE(first, last);
+      const Tensor<float> rows = slice(x, 0, first, last);
+      const auto part_of = [&, begin = first * columns, end = last * columns](const std::vector<float>& values) {
+        return std::vector<float>(values.begin() + begin, values.begin() + end);
+      };
+      CHECK(linear(rows, weight, bias).host() == part_of(all));
+      CHECK(linear_gelu(rows, weight, bias).host() == part_of(activated));
+    }
+  }
 }

@@ -9,7 +9,26 @@
 #include <heddle/cpu/skinny_lhs.hpp>
 #include <heddle/cpu/vector.hpp>
 
-namespace heddle::kernel {
+namespace heddle {
+
+namespace detail {
+inline thread_local bool computes_rowwise = false;
+}
+
+/// A scope in which products of float on the CPU, x [N, K] times a transposed weight, compute each row of the result
+/// alone: its bits do not depend on the other rows, such as those of other texts in a batch. Large products take about
+/// a quarter longer.
+class [[nodiscard]] RowwiseProducts {
+ public:
+  RowwiseProducts() = default;
+  RowwiseProducts(const RowwiseProducts&) = delete;
+  ~RowwiseProducts() { detail::computes_rowwise = before_; }
+
+ private:
+  const bool before_ = std::exchange(detail::computes_rowwise, true);
+};
+
+namespace kernel {
 
 // Returns a copy of x in the type that T accumulates in.
 template <class T>
@@ -78,6 +97,30 @@ inline Index product_grain(Index longer, Index work) {
 // The left operand of a product with few rows.
 using SmallLhs = std::conditional_t<SkinnyLhs::is_supported, SkinnyLhs, PanelLhs>;
 
+struct Nothing {
+  void operator()(const auto&, Index, Index) const {}
+};
+
+// Computes c = a b^T, or c += a b^T, so that each row of c has the same bits whatever the other rows are. Otherwise as
+// parallel_product().
+template <class Prologue, class Epilogue>
+void rowwise_product(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c, Into into,
+                     Prologue&& prologue, Epilogue&& epilogue) {
+  constexpr Index tile = 30;  // rows: they stay in the second-level cache
+  constexpr Index grain = 64;
+  std::vector<SmallLhs> tiles;
+  for (Index m = 0; m < a.rows; m += tile) tiles.emplace_back(some_rows<false>(a, m, std::min(a.rows, m + tile)));
+  parallel(c.width, grain, [&](Index first, Index last) {
+    for (std::size_t t = 0; t < tiles.size(); ++t) {
+      const Index m = static_cast<Index>(t) * tile;
+      const MatrixView<float> rows = some_rows<false>(c, m, std::min(c.rows, m + tile)),
+                              block = some_rows<true>(rows, first, last);
+      prologue(block, m, first);
+      tiles[t].times_transposed(some_rows<false>(b, first, last), block, into);
+      epilogue(block, m, first);
+    }
+  });
+}
 // Computes c = a b, or c += a b, block by block. Calls prologue(block, row, column) before a block's product, and
 // epilogue(block, row, column) after it, while the block is in the cache. c is cut by columns for SmallLhs, otherwise
 // by rows or by columns, whichever are more numerous.
@@ -86,7 +129,8 @@ void parallel_product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<E
                       Epilogue&& epilogue) {
   const Index longer = std::max(c.rows, c.width), depth = transpose_a ? a.rows : a.width,
               work = c.rows * c.width * depth;
-  if constexpr (!transpose_a && transpose_b && std::is_same_v<T, float>)
+  if constexpr (!transpose_a && transpose_b && std::is_same_v<T, float>) {
+    if (detail::computes_rowwise) return rowwise_product(a, b, c, into, prologue, epilogue);
     if (SmallLhs::is_faster(c.rows, c.width, depth)) {
       constexpr Index grain = 64;  // columns: about ten microseconds for 16 or more rows
       const SmallLhs left(a);
@@ -97,6 +141,7 @@ void parallel_product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<E
         epilogue(block, 0, first);
       });
     }
+  }
   parallel(longer, product_grain(longer, work), [&](Index first, Index last) {
     const bool by_rows = c.rows == longer;
     const MatrixView<E> block = by_rows ? some_rows<false>(c, first, last) : some_rows<true>(c, first, last);
@@ -108,9 +153,6 @@ void parallel_product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<E
   });
 }
 
-struct Nothing {
-  void operator()(const auto&, Index, Index) const {}
-};
 template <bool transpose_a, bool transpose_b, class T, class E>
 void parallel_product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<E> c, Into into) {
   parallel_product<transpose_a, transpose_b>(a, b, c, into, Nothing{}, Nothing{});
@@ -143,4 +185,5 @@ void gemm_tn(Cpu, MatrixView<const T> a, MatrixView<const T> b, MatrixView<E> c,
   parallel_product<true, false>(a, b, c, into);
 }
 
-}  // namespace heddle::kernel
+}  // namespace kernel
+}  // namespace heddle

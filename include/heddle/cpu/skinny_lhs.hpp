@@ -5,6 +5,13 @@
 #pragma once
 #include <heddle/cpu/packets.hpp>
 
+// Unrolls a loop also with -O2: otherwise g++ keeps the sums of a block in memory. nvcc does not know the pragma.
+#ifdef __CUDACC__
+#define HEDDLE_UNROLL
+#else
+#define HEDDLE_UNROLL _Pragma("GCC unroll 5")
+#endif
+
 namespace heddle::kernel {
 
 // The left operand [M, K] of products with transposed right operands [N, K]. Both are read along K, so that an element
@@ -62,8 +69,7 @@ class SkinnyLhs {
                                MatrixView<float> c, Into into) const {
     using Eigen::internal::ploadu, Eigen::internal::pmadd, Eigen::internal::predux, Eigen::internal::pset1;
     Packet sum[unsigned{rows}][unsigned{columns}];
-    for (auto& row : sum)
-      for (Packet& s : row) s = pset1<Packet>(0.f);
+    HEDDLE_UNROLL for (auto& row : sum) HEDDLE_UNROLL for (Packet& s : row) s = pset1<Packet>(0.f);
     const float *const x = &a_(m, 0), *const y = &b(n, 0);
     const Index x_stride = a_.stride, y_stride = b.stride, depth = a_.width;
     Index k = 0;
@@ -71,22 +77,23 @@ class SkinnyLhs {
       __builtin_prefetch(ahead0 + k, 0, 2);
       __builtin_prefetch(ahead1 + k, 0, 2);
       Packet weight[unsigned{columns}];
-      for (int j = 0; j < columns; ++j) weight[j] = ploadu<Packet>(y + j * y_stride + k);
-      for (int i = 0; i < rows; ++i) {
+      HEDDLE_UNROLL for (int j = 0; j < columns; ++j) weight[j] = ploadu<Packet>(y + j * y_stride + k);
+      HEDDLE_UNROLL for (int i = 0; i < rows; ++i) {
         const Packet value = ploadu<Packet>(x + i * x_stride + k);
-        for (int j = 0; j < columns; ++j) sum[i][j] = pmadd(value, weight[j], sum[i][j]);
+        HEDDLE_UNROLL for (int j = 0; j < columns; ++j) sum[i][j] = pmadd(value, weight[j], sum[i][j]);
       }
     }
-    for (int i = 0; i < rows; ++i)
-      for (int j = 0; j < columns; ++j) {
-        float total = predux(sum[i][j]);
-        for (Index rest = k; rest < depth; ++rest) total += x[i * x_stride + rest] * y[j * y_stride + rest];
-        float& out = c(m + i, n + j);
-        out = (into == Into::add ? out : 0.f) + total;
-      }
+    HEDDLE_UNROLL for (int i = 0; i < rows; ++i) HEDDLE_UNROLL for (int j = 0; j < columns; ++j) {
+      float total = predux(sum[i][j]);
+      for (Index rest = k; rest < depth; ++rest) total += x[i * x_stride + rest] * y[j * y_stride + rest];
+      float& out = c(m + i, n + j);
+      out = (into == Into::add ? out : 0.f) + total;
+    }
   }
 
   MatrixView<const float> a_;
 };
+
+#undef HEDDLE_UNROLL
 
 }  // namespace heddle::kernel
