@@ -1,5 +1,5 @@
-// bert_program: runs the model of a Hugging Face folder for bench/peers/bert_compare.py. Prints one JSON object;
-// `embed` prints one line of numbers per text instead.
+// bert_program: runs the model of a Hugging Face folder for bench/peers/bert_compare.py and questions_compare.py.
+// Prints one JSON object; `embed` prints one line of numbers per text instead.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include <heddle/heddle.hpp>
+#include <heddle/models/question_answerer.hpp>
 #include <heddle/models/sentence_encoder.hpp>
 #include <heddle/models/text_classifier.hpp>
 
@@ -16,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Flags {
-  std::string folder, batches, precision = "fp32";
+  std::string folder, batches, questions, precision = "fp32";
   int threads = 2, calls = 10, tokens = 20;
 };
 
@@ -56,12 +57,16 @@ Batch make_batch(const nlohmann::json& ids, const nlohmann::json& types, Index c
   return {flattened(ids), types.is_null() ? Tensor<int>() : flattened(types), Sequences::packed(lengths), labels};
 }
 
-// Reads a JSON array of batches, {"ids": [[…], …], "types": [[…], …]} each. Types may be absent.
-std::vector<Batch> read_batches(const std::string& path, Index classes) {
+nlohmann::json read_json(const std::string& path) {
   std::ifstream file(path);
   require(file.good(), "cannot open ", path);
+  return nlohmann::json::parse(file);
+}
+
+// Reads a JSON array of batches, {"ids": [[…], …], "types": [[…], …]} each. Types may be absent.
+std::vector<Batch> read_batches(const std::string& path, Index classes) {
   std::vector<Batch> batches;
-  for (const nlohmann::json& batch : nlohmann::json::parse(file))
+  for (const nlohmann::json& batch : read_json(path))
     batches.push_back(make_batch(batch.at("ids"), batch.value("types", nlohmann::json()), classes));
   require(!batches.empty(), path, " has no batches");
   return batches;
@@ -152,6 +157,34 @@ void embed(const Flags& flags) {
                 (i + 1) % static_cast<std::size_t>(encode.width()) ? ' ' : '\n');
 }
 
+nlohmann::json to_json(const std::vector<models::Answer>& answers) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const models::Answer& a : answers)
+    all.push_back({{"begin", a.begin}, {"end", a.end}, {"text", a.text}, {"score", a.score}});
+  return all;
+}
+
+// Answers the questions of each group, all together if one answer to each is wanted.
+nlohmann::json answer(const Flags& flags) {
+  const auto answerer = models::QuestionAnswerer::load(flags.folder);
+  nlohmann::json all = nlohmann::json::array();
+  for (const nlohmann::json& group : read_json(flags.questions)) {
+    models::AnswerOptions options;
+    options.count = group.value("count", options.count);
+    options.longest = group.value("longest", options.longest);
+    options.may_be_empty = group.value("may_be_empty", options.may_be_empty);
+    options.stride = group.value("stride", options.stride);
+    options.max_length = group.value("max_length", options.max_length);
+    const std::vector<std::string> questions = group.at("questions"), contexts = group.at("contexts");
+    if (options.count == 1)
+      for (const models::Answer& best : answerer(questions, contexts, options)) all.push_back(to_json({best}));
+    else
+      for (std::size_t i = 0; i < questions.size(); ++i)
+        all.push_back(to_json(answerer.best(questions[i], contexts.at(i), options)));
+  }
+  return {{"answers", all}};
+}
+
 // Returns the peak resident memory of the process in bytes.
 double peak_bytes() {
   std::ifstream status("/proc/self/status");
@@ -210,6 +243,10 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 512))
       ->capture_default_str();
   add("embed", "Prints the vector of each line of the standard input", [&] { embed(flags); });
+  add("answer", "Prints the answers to questions", [&] { std::puts(answer(flags).dump().c_str()); })
+      ->add_option("--questions", flags.questions,
+                   "JSON array of {\"questions\": […], \"contexts\": […]} and members of AnswerOptions")
+      ->required();
   add("load", "Prints the time and the peak memory of loading", [&] { std::puts(load(flags).dump().c_str()); });
   try {
     app.parse(argc, argv);

@@ -170,10 +170,20 @@ class BertSetup {
       require(!flags_.is_given(flag), flag, ": the model in --model has its own");
   }
 
+  // Throws FileError unless the model chooses one label of several.
+  void require_single_label() const {
+    const std::string file = io::printable(folder_ + "/config.json");
+    const auto kind = config_.json.find("problem_type");
+    require<FileError>(!config_.problem_type || config_.problem() == models::Problem::single_label, file,
+                       ": 'problem_type' is ", kind == config_.json.end() ? "" : kind->dump(),
+                       "; bert_classifier trains models that choose one label of several");
+    require<FileError>(config_.labels.size() >= 2, file, ": has one class; a classifier has at least two");
+  }
+
   // Reads the configuration and the tokenizer of a folder.
   void read_folder(const Setup& setup) {
     config_ = models::read_config(folder_);
-    if (own_.pretrain.empty()) models::require_single_label(config_, folder_);
+    if (own_.pretrain.empty()) require_single_label();
     io::PretrainedTokenizer tokenizer = io::read_tokenizer(folder_);
     if (is_saved_) {
       for (const auto& [name, sum] : setup.saved->files) read_model_file(folder_, *setup.saved, name);
@@ -233,7 +243,7 @@ class BertSetup {
   void override_dropout() {
     const double p = flags_.dropout;
     if (auto* bert = std::get_if<models::BertConfig>(&config_.sizes))
-      bert->dropout = bert->attention_dropout = bert->classifier_dropout = p;
+      bert->dropout = bert->attention_dropout = bert->classifier_dropout = bert->answer_dropout = p;
     else
       std::get<models::PreNormConfig>(config_.sizes).dropout =
           std::get<models::PreNormConfig>(config_.sizes).embedding_dropout = p;

@@ -13,6 +13,7 @@ namespace heddle::testing {
 
 inline std::string golden_model(const std::string& name) { return HEDDLE_GOLDEN_DIR "/models/" + name; }
 inline const std::vector<Case>& golden_texts(std::string_view name) { return golden(name, "models/expected.txt"); }
+inline const std::vector<Case>& golden_heads(std::string_view name) { return golden(name, "models/heads.txt"); }
 
 /// A copy of a golden folder, which is removed at the end of the test.
 class ModelFolder : public TemporaryFolder {

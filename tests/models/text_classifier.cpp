@@ -48,8 +48,7 @@ TEST_CASE("models::TextClassifier: classifies texts and pairs as transformers do
     }
     const std::vector<Prediction> predictions = classifier(texts);
     REQUIRE(predictions.size() == texts.size());
-    for (std::size_t i = 0; i < texts.size(); ++i)
-      expect_close(joined(predictions[i].probabilities), joined(alone[i]), [](double) { return 1e-6; });
+    for (std::size_t i = 0; i < texts.size(); ++i) CHECK(predictions[i].probabilities == alone[i]);
   }
 }
 
@@ -81,6 +80,7 @@ TEST_CASE("models::TextClassifier: a pair has token types if the tokenizer retur
     return Tensor<int>({N}, std::vector<int>(values.begin(), values.end()));
   };
   const Sequences one = Sequences::packed({static_cast<int>(N)});
+  const RowwiseProducts rowwise;  // as the classifier
   const auto with_types = softmax(model.forward(of(pair.ids), one, {.types = of(pair.type_ids)}), -1).host(),
              without = softmax(model.forward(of(pair.ids), one), -1).host();
   REQUIRE(with_types != without);
@@ -96,9 +96,9 @@ TEST_CASE("models::TextClassifier: more texts than one batch takes are classifie
   texts[400] = texts[999] = "the dog";
   const auto predictions = classifier(texts);
   REQUIRE(predictions.size() == 1000);
-  const auto cat = joined(classifier("the cat sat").probabilities), dog = joined(classifier("the dog").probabilities);
+  const auto cat = classifier("the cat sat").probabilities, dog = classifier("the dog").probabilities;
   for (std::size_t i = 0; i < texts.size(); ++i)
-    expect_close(joined(predictions[i].probabilities), i == 400 || i == 999 ? dog : cat, [](double) { return 1e-6; });
+    CHECK(predictions[i].probabilities == (i == 400 || i == 999 ? dog : cat));
 }
 
 TEST_CASE("models::TextClassifier: a text is truncated at the model's positions") {
@@ -149,7 +149,7 @@ TEST_CASE("models: errors of moved-from objects, of probabilities that are not f
   model.bert->classifier.bias->assign(full<float>(model.bert->classifier.bias->shape(), std::nanf("")));
   models::save_pretrained(model, config, {}, folder.path());
   CHECK_THROWS_WITH(TextClassifier::load(folder.path())("a cat"),
-                    "TextClassifier: the probabilities of text 0 are not finite; check the weights of the model");
+                    "TextClassifier: the result of text 0 is not finite; check the weights of the model");
   const auto save_error = [&](const std::map<std::string, std::string>& tokenizer_files) {
     return error_of<Error>([&] { models::save_pretrained(model, config, tokenizer_files, folder.path()); });
   };
@@ -195,4 +195,63 @@ TEST_CASE("models::TextClassifier: a folder that does not fit together is refuse
   const ModelFolder no_weights("bert");
   no_weights.remove("model.safetensors");
   CHECK_THROWS_WITH(TextClassifier::load(no_weights.path()), ContainsSubstring("model.safetensors: cannot be opened"));
+}
+
+TEST_CASE("models::TextClassifier: several labels have probabilities of their own, and a regression has values") {
+  for (const char* name : {"multi", "regression"}) {
+    const TextClassifier classifier = TextClassifier::load(golden_model(name));
+    const bool is_multi = classifier.problem() == models::Problem::multi_label;
+    CHECK(is_multi == (name == std::string("multi")));
+    std::vector<std::string> texts;
+    for (const Case& c : golden_heads(name)) {
+      INFO(name << ' ' << c.label);
+      const Prediction p = c.has("b") ? classifier(c.word("a"), c.word("b")) : classifier(c.word("a"));
+      const std::vector<double>& expected = c["y"].values;
+      expect_close(joined(is_multi ? p.probabilities : p.values), expected, part_of_largest(1e-5, expected));
+      CHECK((is_multi ? p.values : p.probabilities).empty());
+      std::vector<int> above;
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        if (is_multi && expected[i] >= 0.5) above.push_back(static_cast<int>(i));
+      CHECK(p.indices == above);
+      CHECK(p.label == classifier.labels()[static_cast<std::size_t>(p.index)]);
+      if (!c.has("b")) texts.push_back(c.word("a"));
+    }
+    const auto all = classifier(texts);
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      CHECK(all[i].probabilities == classifier(texts[i]).probabilities);
+      CHECK(all[i].values == classifier(texts[i]).values);
+    }
+  }
+  const TextClassifier classifier = TextClassifier::load(golden_model("multi"));
+  CHECK(classifier.with_threshold(0)("the cat").indices == std::vector<int>{0, 1, 2});
+  CHECK(classifier.with_threshold(1)("the cat").indices.empty());
+  CHECK_THROWS_WITH(classifier.with_threshold(1.5F), "TextClassifier: a threshold must be in [0, 1], got 1.5");
+}
+
+TEST_CASE("models::TextClassifier: a problem that contradicts the labels, or is unknown, is refused") {
+  const ModelFolder folder("reranker_plain");
+  const std::string file = folder / "config.json";
+  const auto error = [&](const char* problem) {
+    folder.change("config.json", {{"problem_type", problem}});
+    return load_error(folder);
+  };
+  CHECK(error("single_label_classification") ==
+        file + ": has one class, but 'problem_type' is \"single_label_classification\"; a classifier has at least two");
+  CHECK(error("multi") == file +
+                              ": 'problem_type' is 'multi' but must be single_label_classification, "
+                              "multi_label_classification or regression");
+  CHECK(error("multi_label_classification") == "no error");
+  CHECK(TextClassifier::load(folder.path())("a").probabilities.size() == 1);
+  CHECK(error("regression") == "no error");
+  folder.change("config.json", {{"problem_type", nullptr}});
+  CHECK(TextClassifier::load(folder.path()).problem() == models::Problem::regression);
+  folder.change("config.json", {{"id2label", nlohmann::json::object()}});
+}
+
+TEST_CASE("models::TextClassifier: pairs in a batch have the bits of a pair alone") {
+  const TextClassifier classifier = TextClassifier::load(golden_model("bert"));
+  const std::vector<std::string> a{"the cat", "", "is it a cat?"}, b{"a dog", "the", "the big big dog sat on the mat"};
+  const auto all = classifier(a, b);
+  for (std::size_t i = 0; i < a.size(); ++i) CHECK(all[i].probabilities == classifier(a[i], b[i]).probabilities);
+  CHECK_THROWS_AS(classifier(a, {"one"}), Error);
 }

@@ -39,6 +39,7 @@ struct BertConfig {
   double dropout = 0.1;                              ///< dropout after the embeddings and each sublayer
   double attention_dropout = 0.1;                    ///< dropout of the attention weights
   double classifier_dropout = 0.1;                   ///< dropout before the classifier
+  double answer_dropout = 0.1;                       ///< dropout before the answers of DistilBERT
 };
 
 namespace detail {
@@ -352,8 +353,64 @@ struct BertClassifier {
   }
 };
 
-/// BERT's masked language model, as in transformers' BertForMaskedLM. The decoder shares its matrix with the word
-/// embeddings.
+/// What the linear map of a BertTokenClassifier computes: the labels of tokens, or the beginning and the end of an
+/// answer.
+enum class TokenHead { labels, answer };
+
+/// An encoder with a linear map on each row, as in transformers' BertForTokenClassification and
+/// BertForQuestionAnswering, and in those of DistilBERT.
+template <Floating T = float>
+struct BertTokenClassifier {
+  BertEncoder<T> encoder;    ///< encoder
+  nn::Linear<T> classifier;  ///< [C, D]
+  TokenHead head;            ///< which head it is
+  double head_dropout;       ///< dropout before the linear map
+
+  /// Draws the weights. @throws ShapeError and Error as BertEncoder does, ShapeError for fewer than one output, and
+  /// Error for a dropout outside [0, 1).
+  BertTokenClassifier(const BertConfig& config, TokenHead kind, Index outputs, Random& random)
+      : encoder(config, random),
+        classifier(config.D, outputs, random),
+        head(kind),
+        head_dropout(dropout_of(config, kind)) {
+    heddle::detail::require_fraction("BertTokenClassifier", "dropout", head_dropout);
+    draw_head(random);
+  }
+  /// Copies the members of `other` for clone().
+  BertTokenClassifier(const BertTokenClassifier& other, Cloning& c)
+      : encoder(c(other.encoder)),
+        classifier(c(other.classifier)),
+        head(other.head),
+        head_dropout(other.head_dropout) {}
+
+  /// Returns the sizes of the encoder.
+  const BertConfig& config() const { return encoder.config; }
+  /// Draws the weights of the linear map.
+  void draw_head(Random& random) { detail::draw_as_bert(classifier, random, config().deviation); }
+
+  /// Returns the logits of each row. @throws IndexError, ShapeError and Error as BertEncoder::forward does.
+  template <class A = T>
+  Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
+                    const ForwardOptions<A>& options = {}) const {  // [N] to [N, C]
+    return classifier(dropout(encoder.template forward<A>(ids, sequences, options), head_dropout, options.random));
+  }
+
+  /// Visits the members.
+  static void visit(auto& self, auto&& f) {
+    f(encoder_name(self.encoder.config.family), self.encoder);
+    f(self.head == TokenHead::labels ? "classifier" : "qa_outputs", self.classifier);
+  }
+
+ private:
+  // transformers has another dropout for each family and head.
+  static double dropout_of(const BertConfig& config, TokenHead kind) {
+    if (config.family == BertFamily::bert) return kind == TokenHead::labels ? config.classifier_dropout : 0;
+    return kind == TokenHead::labels ? config.dropout : config.answer_dropout;
+  }
+};
+
+/// A masked language model, as in transformers' BertForMaskedLM and DistilBertForMaskedLM. The decoder shares its
+/// matrix with the word embeddings.
 template <Floating T = float>
 struct BertMaskedLm {
   BertEncoder<T> encoder;   ///< encoder
@@ -361,14 +418,12 @@ struct BertMaskedLm {
   nn::LayerNorm<T> norm;    ///< over the transformed rows
   Parameter<T> bias;        ///< bias of the decoder, [V]
 
-  /// Draws the weights. @throws ShapeError and Error as BertEncoder does, and Error for DistilBERT.
+  /// Draws the weights. @throws ShapeError and Error as BertEncoder does.
   BertMaskedLm(const BertConfig& config, Random& random)
       : encoder(config, random),
         transform(config.D, config.D, random),
         norm(config.D, config.eps),
         bias(zeros<T>({config.vocabulary})) {
-    require(config.family == BertFamily::bert, "BertMaskedLm: the family must be bert, got ",
-            encoder_name(config.family));
     detail::draw_as_bert(transform, random, config.deviation);
   }
   /// Copies the members of `other` for clone().
@@ -383,20 +438,31 @@ struct BertMaskedLm {
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences, const Tensor<int>& rows,
                     const ForwardOptions<A>& options = {}) const {  // ids [N], rows [M], to [M, V]
-    const Tensor<A> x = take_rows(encoder.template forward<A>(ids, sequences, options), rows);
-    return linear(norm(activated(transform(x))), encoder.embeddings.words.weight.template as<A>(),
-                  bias.template as<A>());
+    return decode(take_rows(encoder.template forward<A>(ids, sequences, options), rows));
+  }
+  /// Returns the logits of all tokens of the vocabulary for each row. @throws IndexError, ShapeError and Error as
+  /// BertEncoder::forward does.
+  template <class A = T>
+  Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
+                    const ForwardOptions<A>& options = {}) const {  // [N] to [N, V]
+    return decode(encoder.template forward<A>(ids, sequences, options));
   }
 
   /// Visits the members.
   static void visit(auto& self, auto&& f) {
-    f("bert", self.encoder);
-    f("cls.predictions.transform.dense", self.transform);
-    f("cls.predictions.transform.LayerNorm", self.norm);
-    f("cls.predictions.bias", self.bias);
+    const bool is_bert = self.encoder.config.family == BertFamily::bert;
+    f(encoder_name(self.encoder.config.family), self.encoder);
+    f(is_bert ? "cls.predictions.transform.dense" : "vocab_transform", self.transform);
+    f(is_bert ? "cls.predictions.transform.LayerNorm" : "vocab_layer_norm", self.norm);
+    f(is_bert ? "cls.predictions.bias" : "vocab_projector.bias", self.bias);
   }
 
  private:
+  template <Floating A>
+  Tensor<A> decode(const Tensor<A>& x) const {  // [M, D] to [M, V]
+    return linear(norm(activated(transform(x))), encoder.embeddings.words.weight.template as<A>(),
+                  bias.template as<A>());
+  }
   template <Floating A>
   Tensor<A> activated(const Tensor<A>& x) const {
     switch (config().activation) {

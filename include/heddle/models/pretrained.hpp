@@ -14,11 +14,16 @@
 
 namespace heddle::models {
 
+/// What a classifier's logits are: the scores of classes of which a text has one, scores of labels of which a text has
+/// any number, or values.
+enum class Problem { single_label, multi_label, regression };
+
 /// The content of config.json.
 struct PretrainedConfig {
   std::variant<BertConfig, PreNormConfig> sizes;  ///< the sizes of the model that the file describes
   std::vector<std::string> labels;                ///< the names of the classes
   nlohmann::json json = {};                       ///< all members of the file, so that saving keeps unknown ones
+  std::optional<Problem> problem_type = {};       ///< what the file says about the classifier's logits
 
   /// Returns the sizes of a BERT or DistilBERT, otherwise nullptr.
   const BertConfig* bert() const { return std::get_if<BertConfig>(&sizes); }
@@ -28,6 +33,10 @@ struct PretrainedConfig {
   std::string model_type() const { return bert() ? encoder_name(bert()->family) : "heddle-prenorm"; }
   /// Returns whether the model has more than one token type, such as those of the two texts of a pair.
   bool has_types() const { return bert() && bert()->types > 1; }
+  /// Returns what a classifier's logits are: without a problem_type, a single label is a value.
+  Problem problem() const {
+    return problem_type.value_or(labels.size() == 1 ? Problem::regression : Problem::single_label);
+  }
   /// Returns the maximum number of tokens in a text.
   Index positions() const { return bert() ? bert()->positions : pre_norm()->positions; }
   /// Returns the number of tokens in the vocabulary.
@@ -92,6 +101,7 @@ inline BertConfig read_bert_config(const io::JsonObject& config, BertFamily fami
   c.deviation = config.number_or("initializer_range", 0.02, 0, 100);
   c.dropout = dropout(bert ? "hidden_dropout_prob" : "dropout", 0.1);
   c.attention_dropout = dropout(bert ? "attention_probs_dropout_prob" : "attention_dropout", 0.1);
+  c.answer_dropout = bert ? 0 : dropout("qa_dropout", 0.1);
   c.classifier_dropout = bert ? dropout("classifier_dropout", c.dropout) : dropout("seq_classif_dropout", 0.2);
   require_heads(config, c.D, c.heads);
   return c;
@@ -139,6 +149,18 @@ inline std::vector<std::string> read_labels(const io::JsonObject& config) {
   return labels;
 }
 
+// Returns the problem that a file names.
+inline std::optional<Problem> read_problem(const io::JsonObject& config) {
+  if (!config.has("problem_type")) return std::nullopt;
+  const std::string name = config.text("problem_type");
+  for (const auto& [problem, of_transformers] : {std::pair{Problem::single_label, "single_label_classification"},
+                                                 {Problem::multi_label, "multi_label_classification"},
+                                                 {Problem::regression, "regression"}})
+    if (name == of_transformers) return problem;
+  fail<FileError>(config.file(), ": 'problem_type' is ", io::quoted_name(name),
+                  " but must be single_label_classification, multi_label_classification or regression");
+}
+
 // An encoder under the name that it has in a classifier.
 template <class T>
 struct NamedEncoder {
@@ -178,7 +200,7 @@ inline PretrainedConfig parse_config(std::string content, const std::string& pat
   const bool known = type == "bert" || type == "distilbert" || type == "heddle-prenorm";
   require<FileError>(known, config.file(), ": 'model_type' is ", io::quoted_name(type),
                      "; heddle reads bert, distilbert and heddle-prenorm");
-  PretrainedConfig c{BertConfig(), detail::read_labels(config), config.json()};
+  PretrainedConfig c{BertConfig(), detail::read_labels(config), config.json(), detail::read_problem(config)};
   if (type == "heddle-prenorm")
     c.sizes = detail::read_pre_norm_config(config);
   else
@@ -267,15 +289,13 @@ inline void require_sizes(const PretrainedConfig& config, const std::string& fol
   }
 }
 
-/// Checks that a classifier chooses one label of several, so that softmax applies to its logits. @throws FileError if
-/// 'problem_type' names another problem or there are fewer than two labels.
-inline void require_single_label(const PretrainedConfig& config, const std::string& folder) {
-  const std::string file = io::printable(folder + "/config.json");
-  const auto kind = config.json.find("problem_type");
-  require<FileError>(kind == config.json.end() || kind->is_null() || *kind == "single_label_classification", file,
-                     ": 'problem_type' is ", kind == config.json.end() ? "" : io::printable(kind->dump(), 60),
-                     "; heddle's classifiers choose one label of several");
-  require<FileError>(config.labels.size() >= 2, file, ": has one class; a classifier has at least two");
+/// Checks that a classifier's problem fits the number of its labels. @throws FileError for a single label among which
+/// one would have to be chosen.
+inline void require_problem(const PretrainedConfig& config, const std::string& folder) {
+  require<FileError>(
+      config.problem() != Problem::single_label || config.labels.size() >= 2, io::printable(folder + "/config.json"),
+      ": has one class, but 'problem_type' is \"single_label_classification\"; a classifier has at least "
+      "two");
 }
 
 /// Makes a model to load weights into. No weights are drawn: linear maps and embeddings are uninitialized (nn::NoInit).
@@ -289,6 +309,17 @@ Model make_without_values(const Config& config) {
 /// The treatment of a missing model head: an error, or new weights.
 enum class MissingHead { refused, drawn };
 
+namespace detail {
+// Returns the function that tells which weights a folder may lack: those of the head, which is all but the encoder.
+inline auto may_miss_head(const std::string& encoder, MissingHead head) {
+  return [=](const std::string& name) {
+    const bool is_head = !name.starts_with(encoder + '.') || name.starts_with("bert.pooler.");
+    return head == MissingHead::drawn && is_head;
+  };
+}
+inline auto may_miss_head(BertFamily family, MissingHead head) { return may_miss_head(encoder_name(family), head); }
+}  // namespace detail
+
 /// Reads a classifier's weights from a folder. If `head` is MissingHead::drawn, weights of the head that the folder
 /// does not have keep their values: call draw_head() first if the model has no values. @throws FileError that lists the
 /// missing, mismatched and unexpected names, if a weight is missing or of another shape.
@@ -296,13 +327,11 @@ template <class T>
 io::LoadReport load_pretrained(SequenceClassifier<T>& model, const std::string& folder,
                                MissingHead head = MissingHead::refused) {
   const io::WeightFiles files(folder);
-  const std::string encoder = model.bert ? encoder_name(model.bert->config().family) : "encoder";
-  const auto may_miss = [&](const std::string& name) {
-    const bool is_head = !name.starts_with(encoder + '.') || name.starts_with("bert.pooler.");
-    return head == MissingHead::drawn && is_head;
-  };
-  return model.bert ? io::load(model, files.weights(detail::bert_names(files, model.bert->config().family)), may_miss)
-                    : io::load(model, files.weights([](const std::string& name) { return name; }), may_miss);
+  if (!model.bert)
+    return io::load(model, files.weights([](const std::string& name) { return name; }),
+                    detail::may_miss_head("encoder", head));
+  const BertFamily family = model.bert->config().family;
+  return io::load(model, files.weights(detail::bert_names(files, family)), detail::may_miss_head(family, head));
 }
 /// Reads an encoder's weights from a folder with any head or none. @throws FileError as load_pretrained() does for a
 /// classifier.
@@ -312,19 +341,28 @@ void load_pretrained(BertEncoder<T>& model, const std::string& folder) {
   detail::NamedEncoder<T> named{model};
   io::load(named, files.weights(detail::bert_names(files, model.config.family)));
 }
+/// Reads the weights of a model with a head on each token from a folder. If `head` is MissingHead::drawn, weights of
+/// the head that the folder does not have keep their values. @throws FileError as load_pretrained() does for a
+/// classifier.
+template <class T>
+io::LoadReport load_pretrained(BertTokenClassifier<T>& model, const std::string& folder,
+                               MissingHead head = MissingHead::refused) {
+  const io::WeightFiles files(folder);
+  const BertFamily family = model.config().family;
+  return io::load(model, files.weights(detail::bert_names(files, family)), detail::may_miss_head(family, head));
+}
 namespace detail {
 // Checks that a decoder in a file has the values of the word embeddings, which BertMaskedLm uses in its place. Throws
 // FileError.
-inline void require_tied_decoder(const io::WeightSource& source) {
-  const auto words = source.tensors.find("bert.embeddings.word_embeddings.weight");
-  const auto decoder = source.tensors.find("cls.predictions.decoder.weight");
+inline void require_tied_decoder(const io::WeightSource& source, BertFamily family, const std::string& matrix) {
+  const auto words = source.tensors.find(std::string(encoder_name(family)) + ".embeddings.word_embeddings.weight");
+  const auto decoder = source.tensors.find(matrix);
   if (words == source.tensors.end() || decoder == source.tensors.end()) return;
   const io::StoredTensor &a = words->second, &b = decoder->second;
   const bool is_tied = a.tensor->dtype == b.tensor->dtype && a.tensor->shape == b.tensor->shape &&
                        a.file->bytes(*a.tensor) == b.file->bytes(*b.tensor);
-  require<FileError>(is_tied, io::printable(source.name),
-                     ": 'cls.predictions.decoder.weight' differs from the word embeddings; "
-                     "heddle reads models whose decoder is their word embeddings");
+  require<FileError>(is_tied, io::printable(source.name), ": '", matrix,
+                     "' differs from the word embeddings; heddle reads models whose decoder is their word embeddings");
 }
 }  // namespace detail
 
@@ -335,14 +373,15 @@ template <class T>
 io::LoadReport load_pretrained(BertMaskedLm<T>& model, const std::string& folder,
                                MissingHead head = MissingHead::refused) {
   const io::WeightFiles files(folder);
-  const auto rename = detail::bert_names(files, BertFamily::bert);
-  detail::require_tied_decoder(files.weights(rename));
+  const BertFamily family = model.config().family;
+  const std::string matrix = family == BertFamily::bert ? "cls.predictions.decoder.weight" : "vocab_projector.weight";
+  const auto rename = detail::bert_names(files, family);
+  detail::require_tied_decoder(files.weights(rename), family, matrix);
   // Some programs store the decoder's matrix and bias a second time.
   const auto without_decoder = [&](const std::string& name) {
-    return name.starts_with("cls.predictions.decoder.") ? std::string() : rename(name);
+    return name == matrix || name == "cls.predictions.decoder.bias" ? std::string() : rename(name);
   };
-  return io::load(model, files.weights(without_decoder),
-                  [&](const std::string& name) { return head == MissingHead::drawn && !name.starts_with("bert."); });
+  return io::load(model, files.weights(without_decoder), detail::may_miss_head(family, head));
 }
 
 /// Returns the content of config.json for a model that is saved as `architecture`, such as
@@ -384,6 +423,7 @@ inline nlohmann::json to_json(const PretrainedConfig& config, const std::string&
     json[bert ? "hidden_dropout_prob" : "dropout"] = b.dropout;
     json[bert ? "attention_probs_dropout_prob" : "attention_dropout"] = b.attention_dropout;
     json[bert ? "classifier_dropout" : "seq_classif_dropout"] = b.classifier_dropout;
+    if (!bert) json["qa_dropout"] = b.answer_dropout;
     if (bert) {
       json["type_vocab_size"] = b.types;
       json["layer_norm_eps"] = b.eps;
@@ -400,13 +440,18 @@ inline nlohmann::json to_json(const PretrainedConfig& config, const std::string&
   return json;
 }
 
+namespace detail {
+// Returns the beginning of the names of the classes that a library has for a kind of model.
+inline std::string class_prefix(const PretrainedConfig& config) {
+  const std::string type = config.model_type();
+  return type == "bert" ? "Bert" : type == "distilbert" ? "DistilBert" : "PreNorm";
+}
+}  // namespace detail
+
 /// Returns the architecture of a classifier for config.json: its class in transformers, or
 /// "PreNormForSequenceClassification".
 inline std::string classifier_architecture(const PretrainedConfig& config) {
-  const std::string type = config.model_type();
-  return type == "bert"         ? "BertForSequenceClassification"
-         : type == "distilbert" ? "DistilBertForSequenceClassification"
-                                : "PreNormForSequenceClassification";
+  return detail::class_prefix(config) + "ForSequenceClassification";
 }
 
 namespace detail {
@@ -470,12 +515,25 @@ inline void save_pretrained(const SequenceClassifier<float>& model, const Pretra
   if (model.pre_norm) detail::require_sizes_of(model.pre_norm->config(), config.pre_norm());
   detail::save_folder(model, to_json(config, classifier_architecture(config)), tokenizer_files, folder);
 }
-/// Writes a folder for transformers' BertForMaskedLM. @throws FileError if the folder does not exist or cannot be
-/// written. @throws Error as above, except that the number of classes is not checked.
+/// Writes a folder for transformers' classes for token classification or question answering. @throws FileError if the
+/// folder does not exist or cannot be written. @throws Error as above, except that the number of labels is not checked
+/// for question answering.
+inline void save_pretrained(const BertTokenClassifier<float>& model, const PretrainedConfig& config,
+                            const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
+  const bool has_labels = model.head == TokenHead::labels;
+  const Index outputs = model.classifier.weight.shape()[0];
+  require(!has_labels || outputs == static_cast<Index>(config.labels.size()), "save_pretrained: the model has ",
+          outputs, " labels, its configuration ", config.labels.size());
+  detail::require_sizes_of(model.config(), config.bert());
+  const std::string head = has_labels ? "ForTokenClassification" : "ForQuestionAnswering";
+  detail::save_folder(model, to_json(config, detail::class_prefix(config) + head), tokenizer_files, folder);
+}
+/// Writes a folder for transformers' BertForMaskedLM or DistilBertForMaskedLM. @throws FileError if the folder does not
+/// exist or cannot be written. @throws Error as above, except that the number of labels is not checked.
 inline void save_pretrained(const BertMaskedLm<float>& model, const PretrainedConfig& config,
                             const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
   detail::require_sizes_of(model.config(), config.bert());
-  detail::save_folder(model, to_json(config, "BertForMaskedLM"), tokenizer_files, folder);
+  detail::save_folder(model, to_json(config, detail::class_prefix(config) + "ForMaskedLM"), tokenizer_files, folder);
 }
 
 }  // namespace heddle::models

@@ -27,22 +27,25 @@ struct LoadedTokenizer {
 };
 
 // Returns the tokenizer of a folder, which truncates to longest_text(); `limit`, if it is given, replaces the
-// tokenizer's own. Throws FileError as longest_text() does, and for a vocabulary with more tokens than the model has
-// embeddings.
+// tokenizer's own. It gives offsets if `offsets`. Throws FileError as longest_text() does, and for a vocabulary with
+// more tokens than the model has embeddings.
 inline LoadedTokenizer make_tokenizer(const std::string& folder, Index vocabulary, Index positions, Index specials = 2,
-                                      Index limit = 0) {
+                                      Index limit = 0, bool offsets = false) {
   io::PretrainedTokenizer files = io::read_tokenizer(folder);
   const Index length = longest_text(folder, limit > 0 ? limit : files.max_length, positions, specials);
   require<FileError>(files.ids() <= vocabulary, files.vocabulary.name(), ": has ", files.ids(),
                      " tokens; the model has ", vocabulary, " embeddings");
-  const text::WordPieceOptions options{
-      .uncased = files.uncased, .strip_accents = files.strip_accents, .max_length = static_cast<std::size_t>(length)};
+  const text::WordPieceOptions options{.uncased = files.uncased,
+                                       .strip_accents = files.strip_accents,
+                                       .max_length = static_cast<std::size_t>(length),
+                                       .offsets = offsets};
   return {text::WordPiece(std::move(files.vocabulary), options, std::move(files.added_tokens)), files.has_types};
 }
 // Returns the tokenizer of a folder with this configuration. `has_types` is false if the model has fewer than two
 // token types.
-inline LoadedTokenizer make_tokenizer(const std::string& folder, const PretrainedConfig& config, Index specials = 2) {
-  LoadedTokenizer loaded = make_tokenizer(folder, config.vocabulary(), config.positions(), specials);
+inline LoadedTokenizer make_tokenizer(const std::string& folder, const PretrainedConfig& config, Index specials = 2,
+                                      bool offsets = false) {
+  LoadedTokenizer loaded = make_tokenizer(folder, config.vocabulary(), config.positions(), specials, 0, offsets);
   loaded.has_types = loaded.has_types && config.has_types();
   return loaded;
 }
