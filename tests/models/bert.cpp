@@ -1,5 +1,5 @@
 #include <heddle/heddle.hpp>
-#include <heddle/models/bert.hpp>
+#include <heddle/models/pretrained.hpp>
 
 #include "../harness/parameter_gradients.hpp"
 #include "../io/files.hpp"
@@ -60,11 +60,55 @@ TEST_CASE("models::BertClassifier: gradients match finite differences, with and 
 }
 
 TEST_CASE("models::BertMaskedLm: gradients match finite differences") {
-  Random random(1);
   const BertBatch batch = ragged_batch();
-  models::BertMaskedLm<double> model(tiny_bert(BertFamily::bert, 1), random);
-  const Tensor<int> rows({3}, {6, 0, 6});
-  expect_parameter_gradients(model, [&] { return model.forward(batch.ids, batch.sequences, rows); });
+  for (const BertFamily family : {BertFamily::bert, BertFamily::distilbert}) {
+    Random random(1);
+    models::BertMaskedLm<double> model(tiny_bert(family, 1), random);
+    const Tensor<int> rows({3}, {6, 0, 6});
+    expect_parameter_gradients(model, [&] { return model.forward(batch.ids, batch.sequences, rows); });
+    expect_parameter_gradients(model, [&] { return model.forward(batch.ids, batch.sequences); });
+  }
+}
+
+TEST_CASE("models::BertTokenClassifier: gradients match finite differences, with and without dropout") {
+  const BertBatch batch = ragged_batch();
+  for (const BertFamily family : {BertFamily::bert, BertFamily::distilbert})
+    for (const auto& [head, outputs] :
+         {std::pair<models::TokenHead, Index>{models::TokenHead::labels, 3}, {models::TokenHead::answer, 2}}) {
+      Random random(1);
+      models::BertTokenClassifier<double> model(tiny_bert(family, 1), head, outputs, random);
+      expect_parameter_gradients(model, [&] { return model.forward(batch.ids, batch.sequences); });
+      expect_parameter_gradients(model, [&] {
+        Random dropout(2);
+        return model.forward(batch.ids, batch.sequences, {.random = &dropout});
+      });
+    }
+}
+
+TEST_CASE("models: heads on tokens are saved and loaded, and draw weights that a folder lacks") {
+  const TemporaryFolder folder;
+  for (const models::TokenHead head : {models::TokenHead::labels, models::TokenHead::answer}) {
+    Random random(1);
+    const models::PretrainedConfig config{tiny_bert(BertFamily::bert, 1), {"O", "X"}};
+    const models::BertTokenClassifier<> model(*config.bert(), head, 2, random);
+    models::save_pretrained(model, config, {}, folder.path());
+    const bool has_labels = head == models::TokenHead::labels;
+    CHECK(models::read_config(folder.path()).json["architectures"][0] ==
+          (has_labels ? "BertForTokenClassification" : "BertForQuestionAnswering"));
+    Random other(2);
+    models::BertTokenClassifier<> loaded(*config.bert(), head, 2, other);
+    models::load_pretrained(loaded, folder.path());
+    const BertBatch batch = ragged_batch();
+    expect_same_values(loaded.forward(batch.ids, batch.sequences), model.forward(batch.ids, batch.sequences));
+    models::BertMaskedLm<> masked(*config.bert(), other);
+    CHECK_THROWS_AS(models::load_pretrained(masked, folder.path()), FileError);
+    CHECK(models::load_pretrained(masked, folder.path(), models::MissingHead::drawn).missing.size() == 5);
+  }
+  Random random(1);
+  const models::PretrainedConfig three{tiny_bert(BertFamily::bert, 1), {"O", "X", "Y"}};
+  const models::BertTokenClassifier<> model(*three.bert(), models::TokenHead::labels, 2, random);
+  CHECK_THROWS_WITH(models::save_pretrained(model, three, {}, folder.path()),
+                    "save_pretrained: the model has 2 labels, its configuration 3");
 }
 
 TEST_CASE("models::BertEncoder: first() is the first rows of forward(), for empty and padded sequences too") {
@@ -223,8 +267,12 @@ TEST_CASE("models: BERT refuses sizes and inputs that do not fit") {
                     ContainsSubstring("BertLayer: attention_dropout"));
   CHECK_THROWS_WITH(model(changed([](auto& c) { c.classifier_dropout = 2; }))(),
                     ContainsSubstring("BertClassifier: classifier_dropout"));
-  CHECK_THROWS_WITH(models::BertMaskedLm<>(tiny_bert(BertFamily::distilbert, 1), random),
-                    "BertMaskedLm: the family must be bert, got distilbert");
+  const auto tagger = [&](const BertConfig& config, Index labels) {
+    models::BertTokenClassifier<>(config, models::TokenHead::labels, labels, random);
+  };
+  CHECK_THROWS_WITH(tagger(changed([](auto& c) { c.classifier_dropout = 2; }), 3),
+                    ContainsSubstring("BertTokenClassifier: dropout"));
+  CHECK_THROWS_WITH(tagger(tiny_bert(BertFamily::bert, 1), 0), ContainsSubstring("Linear: out"));
 
   const models::BertEncoder<> bert(tiny_bert(BertFamily::bert, 1), random),
       distilbert(tiny_bert(BertFamily::distilbert, 1), random);
