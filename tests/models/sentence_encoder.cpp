@@ -265,6 +265,8 @@ TEST_CASE("models::SentenceEncoder: settings of late interaction") {
   const SentenceEncoder encoder = SentenceEncoder::load(vectors.path());
   CHECK(encoder.with_prompt("document").rows("the cat").dim(0) == 5);
   CHECK(encoder.with_prompt("query").rows("the cat").dim(0) == 7);
+  put(mask, R"({"keep_only_token_ids": []})");
+  CHECK(encoder_error(vectors) == "no error");
   put(mask, R"({"keep_only_token_ids": [3]})");
   CHECK(encoder_error(vectors) == mask + ": 'keep_only_token_ids' is given; heddle has 'skiplist_words' only");
 }
@@ -430,6 +432,8 @@ TEST_CASE("models::SentenceEncoder: poolings and limits that heddle does not hav
   CHECK(pooling_error(R"({"pooling_mode": [1]})") ==
         pooling + ": 'pooling_mode' must be a string or an array of strings");
   CHECK(pooling_error(R"({"pooling_mode": []})") == pooling + ": 'pooling_mode' is empty");
+  CHECK(pooling_error(R"({"include_prompt": null})") ==
+        pooling + ": 'include_prompt' is null but must be true or false");
   CHECK(pooling_error(R"({"pooling_mode_cls_token": 1})") ==
         pooling + ": 'pooling_mode_cls_token' is 1 but must be true or false");
   for (const char* wider : {R"({"pooling_mode": "mean", "embedding_dimension": 9})",

@@ -11,22 +11,29 @@
 namespace heddle {
 
 namespace detail {
-inline thread_local int chosen_threads = 0;  // 0: not set, so available_processors()
-}
+// What a thread has chosen for the operations that it calls. It has the size of one number: LeakSanitizer fails to scan
+// a library that was unloaded if its thread-local variables take more than 32 bytes.
+struct ThreadChoices {
+  unsigned threads : 31 = 0;          // 0: not set, so available_processors()
+  bool computes_rowwise : 1 = false;  // see RowwiseProducts
+};
+inline thread_local ThreadChoices thread_choices;
+}  // namespace detail
 
 /// Returns the number of threads that operations called from this thread use: the number given to set_threads on this
 /// thread; otherwise OMP_NUM_THREADS; otherwise the number of processors that the affinity mask and the control groups
 /// of the process allow.
 inline int threads() {
   static const int available = detail::available_processors();
-  return detail::chosen_threads ? detail::chosen_threads : available;
+  const auto chosen = static_cast<int>(detail::thread_choices.threads);
+  return chosen ? chosen : available;
 }
 /// Sets how many threads the operations called from this thread use; other threads keep their number. An operation uses
 /// at most 64 threads. All threads share one pool, and an operation that finds the pool busy runs on its caller's
 /// thread alone. @throws Error for a count below 1.
 inline void set_threads(int count) {
   require(count >= 1, "set_threads: the number of threads must be at least 1, got ", count);
-  detail::chosen_threads = count;
+  detail::thread_choices.threads = static_cast<unsigned>(count) & 0x7fffffffU;
 }
 
 namespace kernel {

@@ -11,21 +11,17 @@
 
 namespace heddle {
 
-namespace detail {
-inline thread_local bool computes_rowwise = false;
-}
-
 /// A scope in which products of float on the CPU, x [N, K] times a transposed weight, compute each row of the result
 /// alone: its bits do not depend on the other rows, such as those of other texts in a batch. Large products take about
 /// a quarter longer.
 class [[nodiscard]] RowwiseProducts {
  public:
-  RowwiseProducts() = default;
+  RowwiseProducts() { detail::thread_choices.computes_rowwise = true; }
   RowwiseProducts(const RowwiseProducts&) = delete;
-  ~RowwiseProducts() { detail::computes_rowwise = before_; }
+  ~RowwiseProducts() { detail::thread_choices.computes_rowwise = before_; }
 
  private:
-  const bool before_ = std::exchange(detail::computes_rowwise, true);
+  const bool before_ = detail::thread_choices.computes_rowwise;
 };
 
 namespace kernel {
@@ -130,7 +126,7 @@ void parallel_product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<E
   const Index longer = std::max(c.rows, c.width), depth = transpose_a ? a.rows : a.width,
               work = c.rows * c.width * depth;
   if constexpr (!transpose_a && transpose_b && std::is_same_v<T, float>) {
-    if (detail::computes_rowwise) return rowwise_product(a, b, c, into, prologue, epilogue);
+    if (detail::thread_choices.computes_rowwise) return rowwise_product(a, b, c, into, prologue, epilogue);
     if (SmallLhs::is_faster(c.rows, c.width, depth)) {
       constexpr Index grain = 64;  // columns: about ten microseconds for 16 or more rows
       const SmallLhs left(a);

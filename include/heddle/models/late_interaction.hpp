@@ -190,8 +190,8 @@ class LateInteractionFiles {
     if (mask != modules_.end()) {
       const io::JsonFile file = mask->config();
       const io::JsonObject config = file.object();
-      require<FileError>(!config.has("keep_only_token_ids"), config.file(),
-                         ": 'keep_only_token_ids' is given; heddle has 'skiplist_words' only");
+      require<FileError>(!config.has("keep_only_token_ids") || config.array("keep_only_token_ids").empty(),
+                         config.file(), ": 'keep_only_token_ids' is given; heddle has 'skiplist_words' only");
       for (const std::string& word : strings(config, "skiplist_words")) skip(word);
       const nlohmann::json* const roles = config.find("skiplist_tasks");
       if (roles && roles->is_string())

@@ -103,7 +103,8 @@ class SentenceModules {
       require<FileError>(width == row_width, config.file(), ": is for rows of width ", width,
                          "; those of the model have width ", row_width);
     }
-    PoolingModule pooling{read_poolings(config), config.boolean_or("include_prompt", true)};
+    const bool includes_prompt = !config.json().contains("include_prompt") || config.boolean("include_prompt");
+    PoolingModule pooling{read_poolings(config), includes_prompt};
     vector_width = static_cast<Index>(pooling.poolings.size()) * row_width;
     all.push_back({false, std::move(pooling)});
   }
