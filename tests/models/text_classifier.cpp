@@ -209,9 +209,9 @@ TEST_CASE("models::TextClassifier: several labels have probabilities of their ow
       const std::vector<double>& expected = c["y"].values;
       expect_close(joined(is_multi ? p.probabilities : p.values), expected, part_of_largest(1e-5, expected));
       CHECK((is_multi ? p.values : p.probabilities).empty());
-      std::vector<int> above;
+      std::vector<std::size_t> above;
       for (std::size_t i = 0; i < expected.size(); ++i)
-        if (is_multi && expected[i] >= 0.5) above.push_back(static_cast<int>(i));
+        if (is_multi && expected[i] >= 0.5) above.push_back(i);
       CHECK(p.indices == above);
       CHECK(p.label == classifier.labels()[static_cast<std::size_t>(p.index)]);
       if (!c.has("b")) texts.push_back(c.word("a"));
@@ -223,7 +223,7 @@ TEST_CASE("models::TextClassifier: several labels have probabilities of their ow
     }
   }
   const TextClassifier classifier = TextClassifier::load(golden_model("multi"));
-  CHECK(classifier.with_threshold(0)("the cat").indices == std::vector<int>{0, 1, 2});
+  CHECK(classifier.with_threshold(0)("the cat").indices == std::vector<std::size_t>{0, 1, 2});
   CHECK(classifier.with_threshold(1)("the cat").indices.empty());
   CHECK_THROWS_WITH(classifier.with_threshold(1.5F), "TextClassifier: a threshold must be in [0, 1], got 1.5");
 }

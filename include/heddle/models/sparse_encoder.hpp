@@ -149,10 +149,26 @@ class SparseEncoder {
       const Sequences part = Sequences::packed(some).to(ids.device());
       const Tensor<float> logits =
           cast<float>(state_->model.template forward<A>(ids.leading(begin, begin + rows), part));  // [rows, V]
-      parts.push_back(state_->adds ? sum_rows(weights_of(logits), part) : weights_of(max_rows(logits, part)));
+      parts.push_back(state_->adds ? sums(weights_of(logits), some) : weights_of(max_rows(logits, part)));
     }
     return concat(parts);
   }
+  // Returns the sum of each text's rows. It adds a few at a time, and then the sums of these, because the rounding
+  // errors of one long sum are larger.
+  static Tensor<float> sums(Tensor<float> rows, std::vector<int> lengths) {  // [N, V] to [B, V]
+    constexpr int most_at_once = 8;
+    while (rows.dim(0) > static_cast<Index>(lengths.size())) {
+      std::vector<int> some, counts;
+      for (int left : lengths) {
+        counts.push_back((left + most_at_once - 1) / most_at_once);
+        for (; left > 0; left -= most_at_once) some.push_back(std::min(left, most_at_once));
+      }
+      rows = sum_rows(rows, Sequences::packed(some).to(rows.device()));
+      lengths = counts;
+    }
+    return rows;
+  }
+
   Tensor<float> weights_of(const Tensor<float>& logits) const {
     const Tensor<float> weights = log1p(relu(logits));
     return state_->takes_log_twice ? log1p(weights) : weights;

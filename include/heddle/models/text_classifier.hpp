@@ -7,11 +7,11 @@ namespace heddle::models {
 
 /// The result for a text.
 struct Prediction {
-  int index = 0;                     ///< the class with the highest probability
-  std::string label;                 ///< its name in the folder's id2label
-  std::vector<float> probabilities;  ///< the probability of each class; of a regression none
-  std::vector<int> indices = {};     ///< multi-label: those whose probability is at least the threshold
-  std::vector<float> values = {};    ///< regression: the value of each label; index is that of the highest
+  int index = 0;                          ///< the class with the highest probability
+  std::string label;                      ///< its name in the folder's id2label
+  std::vector<float> probabilities;       ///< the probability of each class; of a regression none
+  std::vector<std::size_t> indices = {};  ///< multi-label: those whose probability is at least the threshold
+  std::vector<float> values = {};         ///< regression: the value of each label; index is that of the highest
 
   /// Compares all members.
   bool operator==(const Prediction&) const = default;
@@ -102,7 +102,7 @@ class TextClassifier {
     if (problem() != Problem::multi_label) return p;
     for (float& x : p.probabilities) x = detail::sigmoid_of(x);
     for (std::size_t label = 0; label < row.size(); ++label)
-      if (p.probabilities[label] >= threshold_) p.indices.push_back(static_cast<int>(label));
+      if (p.probabilities[label] >= threshold_) p.indices.push_back(label);
     return p;
   }
 
