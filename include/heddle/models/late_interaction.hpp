@@ -3,6 +3,8 @@
 #pragma once
 #include <heddle/models/sentence_folder.hpp>
 
+#ifndef __CUDACC__  // nvcc takes the vectors of the CPU's kernels in code that is no template for device code
+
 namespace heddle::models::detail {
 
 // What a text is in a search.
@@ -212,3 +214,5 @@ class LateInteractionFiles {
 };
 
 }  // namespace heddle::models::detail
+
+#endif

@@ -2,6 +2,8 @@
 #pragma once
 #include <heddle/models/sentence_state.hpp>
 
+#ifndef __CUDACC__  // nvcc takes the vectors of the CPU's kernels in code that is no template for device code
+
 namespace heddle::models {
 
 /// An encoder with a tokenizer and the modules of its folder, such as a pooling. Copies share them. Const functions may
@@ -155,3 +157,5 @@ class SentenceEncoder {
 };
 
 }  // namespace heddle::models
+
+#endif

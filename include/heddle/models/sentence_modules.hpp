@@ -9,6 +9,8 @@
 #include <heddle/ops/embed.hpp>
 #include <heddle/ops/losses.hpp>
 
+#ifndef __CUDACC__  // nvcc takes the vectors of the CPU's kernels in code that is no template for device code
+
 namespace heddle::models {
 
 /// A rule that makes a text's vector from the rows of its tokens.
@@ -235,3 +237,5 @@ struct SentenceModel {
 
 }  // namespace detail
 }  // namespace heddle::models
+
+#endif
