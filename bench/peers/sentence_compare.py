@@ -280,8 +280,8 @@ class Bench:
                         yield row(what, f"{len(ours)} rows", f"{len(exact)} rows", False)
                         continue
                     yield errors.row(what, exact, torch.tensor(ours, dtype=torch.float64), theirs)
-            if case not in BASE:
-                yield self.is_same_alone(case.name, "rows", folder, texts, "--prompt", "document")
+                    if case not in BASE and number == 1:
+                        yield self.is_same_alone(f"{case.name}, {role}", "rows", folder, texts, "--prompt", role)
         yield errors.summary("rows")
 
     def minilm(self):

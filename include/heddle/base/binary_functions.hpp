@@ -11,9 +11,9 @@
 namespace heddle::kernel {
 
 // Returns an integer as a number of its unsigned type, whose overflow is defined, and anything else as it is.
-template <class V>
+HEDDLE_FORMULA template <class V, bool integer = std::is_integral_v<V>>
 HEDDLE_HD auto wrapping(const V& v) {
-  if constexpr (std::is_integral_v<V>)
+  if constexpr (integer)
     return static_cast<std::make_unsigned_t<V>>(v);
   else
     return v;
@@ -21,17 +21,18 @@ HEDDLE_HD auto wrapping(const V& v) {
 
 // The sum of two numbers or two vectors. The structs below have the same form, F::f(a, b).
 struct Add {
-  HEDDLE_HD static auto f(const auto& a, const auto& b) { return wrapping(a) + wrapping(b); }
+  HEDDLE_FORMULA HEDDLE_HD static auto f(const auto& a, const auto& b) { return wrapping(a) + wrapping(b); }
 };
 struct Sub {
-  HEDDLE_HD static auto f(const auto& a, const auto& b) { return wrapping(a) - wrapping(b); }
+  HEDDLE_FORMULA HEDDLE_HD static auto f(const auto& a, const auto& b) { return wrapping(a) - wrapping(b); }
 };
 struct Mul {
-  HEDDLE_HD static auto f(const auto& a, const auto& b) { return wrapping(a) * wrapping(b); }
+  HEDDLE_FORMULA HEDDLE_HD static auto f(const auto& a, const auto& b) { return wrapping(a) * wrapping(b); }
 };
 struct Div {
-  HEDDLE_HD static auto f(const auto& a, const auto& b) {
-    if constexpr (std::is_integral_v<std::remove_cvref_t<decltype(a)>>) {
+  HEDDLE_FORMULA template <class V, bool integer = std::is_integral_v<V>>
+  HEDDLE_HD static auto f(const V& a, const auto& b) {
+    if constexpr (integer) {
       require(b != 0, "div: an integer is divided by 0");
       return b == -1 ? -wrapping(a) : wrapping(a / b);  // the smallest integer divided by -1 overflows
     } else {
@@ -42,19 +43,19 @@ struct Div {
 
 // The larger or the smaller of two values, or NaN if one of them is NaN.
 struct Larger {
-  template <class V>
+  HEDDLE_FORMULA template <class V>
   HEDDLE_HD static auto f(const V& a, const V& b) {
     return select(a >= b || a != a, a, b);
   }
 };
 struct Smaller {
-  template <class V>
+  HEDDLE_FORMULA template <class V>
   HEDDLE_HD static auto f(const V& a, const V& b) {
     return select(a <= b || a != a, a, b);
   }
 };
 struct Power {
-  template <class V>
+  HEDDLE_FORMULA template <class V>
   HEDDLE_HD static auto f(const V& a, const V& b) {
     using std::pow;
     return pow(a, b);
@@ -62,21 +63,21 @@ struct Power {
 };
 template <class F>
 struct Swapped {
-  HEDDLE_HD static auto f(const auto& a, const auto& b) { return F::f(b, a); }
+  HEDDLE_FORMULA HEDDLE_HD static auto f(const auto& a, const auto& b) { return F::f(b, a); }
 };
 
 // Comparisons. > and >= swap their operands.
 struct Equal {
-  HEDDLE_HD static bool f(auto a, auto b) { return a == b; }
+  HEDDLE_FORMULA HEDDLE_HD static bool f(auto a, auto b) { return a == b; }
 };
 struct NotEqual {
-  HEDDLE_HD static bool f(auto a, auto b) { return a != b; }
+  HEDDLE_FORMULA HEDDLE_HD static bool f(auto a, auto b) { return a != b; }
 };
 struct Less {
-  HEDDLE_HD static bool f(auto a, auto b) { return a < b; }
+  HEDDLE_FORMULA HEDDLE_HD static bool f(auto a, auto b) { return a < b; }
 };
 struct LessEqual {
-  HEDDLE_HD static bool f(auto a, auto b) { return a <= b; }
+  HEDDLE_FORMULA HEDDLE_HD static bool f(auto a, auto b) { return a <= b; }
 };
 
 }  // namespace heddle::kernel

@@ -22,6 +22,14 @@
 #else
 #define HEDDLE_HD
 #endif
+// Stands before a template with HEDDLE_HD that the host also instantiates with SIMD vectors or functions of its own:
+// without it nvcc warns of each call of them. The template's body names no type that contains a vector, which nvcc
+// refuses; template parameters may be such types.
+#ifdef __CUDACC__
+#define HEDDLE_FORMULA _Pragma("nv_exec_check_disable")
+#else
+#define HEDDLE_FORMULA
+#endif
 
 namespace heddle {
 

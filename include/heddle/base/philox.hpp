@@ -99,14 +99,14 @@ struct Draws {
   }
 
   // Computes the words of calls number(0) to number(n - 1).
-  template <int n, class Number>
+  HEDDLE_FORMULA template <int n, class Number>
   HEDDLE_HD void many(Number number, PhiloxLanes<n>& words) const {
     set_counters<n>(number, words);
     philox(words, key());
   }
 
  private:
-  template <int n, class Number>
+  HEDDLE_FORMULA template <int n, class Number>
   HEDDLE_HD void set_counters(Number number, PhiloxLanes<n>& counters) const {
     for (int i = 0; i < n; ++i) {
       const std::uint64_t at = first + number(i);

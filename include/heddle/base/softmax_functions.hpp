@@ -13,38 +13,38 @@ HEDDLE_HD inline double exp_or_zero(double x) { return std::exp(x); }
 // The formulas of softmax and log_softmax along one axis. value() takes x minus the largest x, e = exp of the
 // difference, and normalizer(sum of e). gradient() takes dy, y and the sum of `weight(dy, y)`.
 struct Softmax {
-  template <class S>
-  HEDDLE_HD static auto normalizer(const S& sum) {
-    return Scalar<S>(1) / sum;
+  HEDDLE_FORMULA template <class V, class S = Scalar<V>>
+  HEDDLE_HD static auto normalizer(const V& sum) {
+    return S(1) / sum;
   }
-  template <class V, class S>
+  HEDDLE_FORMULA template <class V, class S>
   HEDDLE_HD static auto value(const V&, const V& e, const S& normalizer) {
     return e * normalizer;
   }
-  template <class V>
+  HEDDLE_FORMULA template <class V>
   HEDDLE_HD static auto weight(const V& dy, const V& y) {
     return dy * y;
   }
-  template <class V, class S>
+  HEDDLE_FORMULA template <class V, class S>
   HEDDLE_HD static auto gradient(const V& dy, const V& y, const S& sum) {
     return y * (dy - sum);
   }
 };
 struct LogSoftmax {
-  template <class S>
-  HEDDLE_HD static auto normalizer(const S& sum) {
+  HEDDLE_FORMULA template <class V>
+  HEDDLE_HD static auto normalizer(const V& sum) {
     using std::log;
     return log(sum);
   }
-  template <class V, class S>
+  HEDDLE_FORMULA template <class V, class S>
   HEDDLE_HD static auto value(const V& x_less_top, const V&, const S& normalizer) {
     return x_less_top - normalizer;
   }
-  template <class V>
+  HEDDLE_FORMULA template <class V>
   HEDDLE_HD static auto weight(const V& dy, const V&) {
     return dy;
   }
-  template <class V, class S>
+  HEDDLE_FORMULA template <class V, class S>
   HEDDLE_HD static auto gradient(const V& dy, const V& y, const S& sum) {
     return dy - exp_or_zero(y) * sum;
   }

@@ -3,6 +3,7 @@
 // take most of the time of a compilation.
 #pragma once
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <limits>
 
@@ -243,7 +244,7 @@ Vector<A, bytes> load_part(const T* x, Index count) {
   if constexpr (is_double) return _mm512_maskz_loadu_pd(static_cast<__mmask8>(mask), x);
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
   if constexpr (std::is_same_v<A, float> && std::is_same_v<T, bf16>)
-    return widened(reinterpret_cast<Halves>(_mm256_maskz_loadu_epi16(static_cast<__mmask16>(mask), x)));
+    return widened(std::bit_cast<Halves>(_mm256_maskz_loadu_epi16(static_cast<__mmask16>(mask), x)));
 #endif
 #elif defined(__AVX__)
   if constexpr (is_float || is_double) {

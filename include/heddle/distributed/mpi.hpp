@@ -185,20 +185,23 @@ inline Communicator mpi() { return Communicator(std::make_shared<MpiTransport>()
 /// process of the communicator calls it. @throws CommunicationError.
 inline int share_of_processors(const Communicator& communicator) {
   const std::vector<int> here = processes_on_machine(communicator);
-  cpu_set_t own;
-  CPU_ZERO(&own);
-  sched_getaffinity(0, sizeof own, &own);
-  const std::vector<cpu_set_t> all = communicator.all_gather(std::vector(1, own));
+  struct Processors {  // nvcc crashes on a vector of cpu_set_t, a struct without a name
+    cpu_set_t set;
+  };
+  Processors own;
+  CPU_ZERO(&own.set);
+  sched_getaffinity(0, sizeof own.set, &own.set);
+  const std::vector<Processors> all = communicator.all_gather(std::vector(1, own));
   double share = 0;
   for (std::size_t processor = 0; processor < CPU_SETSIZE; ++processor) {
-    if (!CPU_ISSET(processor, &own)) continue;
+    if (!CPU_ISSET(processor, &own.set)) continue;
     int users = 0;
-    for (const int process : here) users += CPU_ISSET(processor, &all[static_cast<std::size_t>(process)]);
+    for (const int process : here) users += CPU_ISSET(processor, &all[static_cast<std::size_t>(process)].set);
     share += 1. / users;
   }
   const int available = heddle::detail::available_processors();
   if (std::getenv("OMP_NUM_THREADS")) return available;
-  const int of_mask = CPU_COUNT(&own);
+  const int of_mask = CPU_COUNT(&own.set);
   const bool has_quota = available < of_mask;
   return std::max(1, static_cast<int>(has_quota ? std::min<double>(share, available / static_cast<double>(here.size()))
                                                 : share + 1e-9));

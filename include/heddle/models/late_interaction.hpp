@@ -3,8 +3,6 @@
 #pragma once
 #include <heddle/models/sentence_folder.hpp>
 
-#ifndef __CUDACC__  // nvcc takes the vectors of the CPU's kernels in code that is no template for device code
-
 namespace heddle::models::detail {
 
 // What a text is in a search.
@@ -214,5 +212,3 @@ class LateInteractionFiles {
 };
 
 }  // namespace heddle::models::detail
-
-#endif

@@ -2,8 +2,6 @@
 #pragma once
 #include <heddle/models/sentence_state.hpp>
 
-#ifndef __CUDACC__  // nvcc takes the vectors of the CPU's kernels in code that is no template for device code
-
 namespace heddle::models {
 
 /// An encoder with a tokenizer and the modules of its folder, such as a pooling. Copies share them. Const functions may
@@ -157,5 +155,3 @@ class SentenceEncoder {
 };
 
 }  // namespace heddle::models
-
-#endif

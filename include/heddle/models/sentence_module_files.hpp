@@ -3,8 +3,6 @@
 #include <heddle/models/sentence_folder.hpp>
 #include <heddle/models/sentence_modules.hpp>
 
-#ifndef __CUDACC__  // nvcc takes the vectors of the CPU's kernels in code that is no template for device code
-
 namespace heddle::models::detail {
 
 // The names of the poolings in `pooling_mode`, and of the older members that turn them on. Vectors of several older
@@ -202,5 +200,3 @@ class SentenceModules {
 };
 
 }  // namespace heddle::models::detail
-
-#endif

@@ -9,8 +9,6 @@
 #include <heddle/ops/embed.hpp>
 #include <heddle/ops/losses.hpp>
 
-#ifndef __CUDACC__  // nvcc takes the vectors of the CPU's kernels in code that is no template for device code
-
 namespace heddle::models {
 
 /// A rule that makes a text's vector from the rows of its tokens.
@@ -237,5 +235,3 @@ struct SentenceModel {
 
 }  // namespace detail
 }  // namespace heddle::models
-
-#endif

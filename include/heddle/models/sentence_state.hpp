@@ -4,8 +4,6 @@
 #include <heddle/models/sentence_module_files.hpp>
 #include <heddle/models/text_model.hpp>
 
-#ifndef __CUDACC__  // nvcc takes the vectors of the CPU's kernels in code that is no template for device code
-
 namespace heddle::models::detail {
 
 struct SentenceState : TextModel<SentenceModel> {
@@ -83,5 +81,3 @@ class SentenceFolder {
 };
 
 }  // namespace heddle::models::detail
-
-#endif

@@ -7,8 +7,6 @@
 #include <heddle/ops/concat.hpp>
 #include <heddle/ops/map.hpp>
 
-#ifndef __CUDACC__  // nvcc takes the vectors of the CPU's kernels in code that is no template for device code
-
 namespace heddle::models {
 
 /// A vector over the vocabulary, most of whose elements are 0.
@@ -197,5 +195,3 @@ class SparseEncoder {
 };
 
 }  // namespace heddle::models
-
-#endif

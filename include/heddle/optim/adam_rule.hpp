@@ -85,10 +85,10 @@ struct AdamRule {
   bool keeps_stateless_rows() const { return l2 == 0 && decay_factor == 1 && eps > 0; }
 
   /// Updates one element and its moment estimates.
-  template <class V>
+  HEDDLE_FORMULA template <class V>
   HEDDLE_HD void operator()(V& p, V g, V* m_and_v) const {
     using std::sqrt;
-    V &m = m_and_v[0], &v = m_and_v[1];
+    auto &m = m_and_v[0], &v = m_and_v[1];
     g = g + l2 * p;
     v = sum_of_products(beta2, v, one_minus_beta2, g * g);
     m = m + one_minus_beta1 * (g - m);
@@ -97,10 +97,10 @@ struct AdamRule {
 
  private:
   // Returns a * x + b * y. nvcc would fuse one of the products with the sum, and not the same one in each place.
-  template <class V>
+  HEDDLE_FORMULA template <class V, bool is_float = std::is_same_v<V, float>>
   HEDDLE_HD static V sum_of_products(T a, V x, T b, V y) {
 #ifdef __CUDA_ARCH__
-    if constexpr (std::is_same_v<V, float>) return __fmaf_rn(b, y, __fmul_rn(a, x));
+    if constexpr (is_float) return __fmaf_rn(b, y, __fmul_rn(a, x));
 #endif
     return a * x + b * y;
   }

@@ -183,7 +183,7 @@ class Optimizer {
   template <class T>
   class WorkOf;
 
-  static constexpr Device devices[] = {Device::cuda, Device::cpu};  // the GPU's memory may run out: it is first
+  static constexpr Device devices[2] = {Device::cuda, Device::cpu};  // the GPU's memory may run out: it is first
   static constexpr bool has_gpu_kernel = requires { requires Rule<float>::has_gpu_kernel; };
 
   template <class T>

@@ -45,7 +45,7 @@ struct SgdRule {
   bool keeps_stateless_rows() const { return weight_decay == 0; }
 
   /// Updates one element and its moment.
-  template <class V>
+  HEDDLE_FORMULA template <class V>
   HEDDLE_HD void operator()(V& p, V g, V* b) const {
     g = g + weight_decay * p;
     if (momentum != 0) {
