@@ -50,3 +50,28 @@ TEST_CASE("EntityScores: precision, recall and F1, of all types and of each") {
   CHECK(scores.macro_f1() == Approx((2.0 / 3 + 0.4) / 2));
   CHECK_THROWS_WITH(scores.add(Tags{"O"}, Tags{}), "EntityScores: 1 expected tags, but 0 predicted tags");
 }
+
+TEST_CASE("EntityScores: the sums of several processes give the scores of all sequences") {
+  const Tags types{"LOC", "ORG", "PER"};
+  train::EntityScores first, second, merged;
+  first.add(Tags{"B-PER", "I-PER", "O", "B-LOC"}, Tags{"B-PER", "I-PER", "O", "B-PER"});
+  second.add(Tags{"O", "B-LOC", "I-LOC"}, Tags{"O", "B-LOC", "O"});
+  std::vector<double> sums = first.sums(types);
+  CHECK(sums == std::vector<double>{1, 0, 0, 0, 0, 0, 1, 2, 1});  // expected, predicted and correct of each type
+  const std::vector<double> others = second.sums(types);
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += others[i];
+  merged.add_sums(types, sums);
+  first.add_sums(types, others);
+  CHECK(merged.sums(types) == sums);
+  CHECK(first.sums(types) == sums);
+  CHECK(merged.types().size() == 2);  // ORG did not occur, and has no part in the mean
+  CHECK(merged.macro_f1() == Approx((2.0 / 3) / 2));
+  CHECK(merged.all().expected == 3);
+
+  CHECK_THROWS_WITH(merged.sums(Tags{"LOC"}), "EntityScores: the type 'PER' occurred, but is not in the list of types");
+  CHECK_THROWS_WITH(merged.add_sums(types, std::vector<double>(4)), "EntityScores: 4 sums, but 3 types have 9");
+  std::vector<double> wrong(9, 1.);
+  wrong.back() = -1;
+  CHECK_THROWS_WITH(merged.add_sums(types, wrong), "add_sums: -1 is not a count");
+  CHECK(merged.sums(types) == sums);
+}

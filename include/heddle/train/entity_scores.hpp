@@ -2,16 +2,19 @@
 // if its type and both of its ends are. The rules for tags that do not follow the scheme are those of the CoNLL-2000
 // script conlleval and of seqeval.
 #pragma once
+#include <algorithm>
 #include <map>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <heddle/base/checks.hpp>
 #include <heddle/base/printable.hpp>
+#include <heddle/train/match_counts.hpp>
 
 namespace heddle::train {
 
@@ -76,22 +79,8 @@ inline std::vector<Entity> entities(std::span<const std::string> tags) {
   return found;
 }
 
-/// The numbers of expected, of predicted and of correct entities, and the shares that follow from them. 0 / 0 is 0.
-struct EntityCounts {
-  Index expected = 0;   ///< entities of the expected tags
-  Index predicted = 0;  ///< entities of the predicted tags
-  Index correct = 0;    ///< entities of both
-
-  /// Returns the share of the predicted entities that are correct.
-  double precision() const { return ratio(correct, predicted); }
-  /// Returns the share of the expected entities that were predicted.
-  double recall() const { return ratio(correct, expected); }
-  /// Returns the harmonic mean of precision and recall.
-  double f1() const { return ratio(2 * correct, expected + predicted); }
-
- private:
-  static double ratio(Index a, Index b) { return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b); }
-};
+/// The numbers of expected, of predicted and of correct entities.
+using EntityCounts = MatchCounts;
 
 /// Counts the entities of many sequences, by type.
 class EntityScores {
@@ -116,11 +105,7 @@ class EntityScores {
   /// Returns the counts of all types together, for micro-averaged shares.
   EntityCounts all() const {
     EntityCounts sum;
-    for (const auto& [type, counts] : types_) {
-      sum.expected += counts.expected;
-      sum.predicted += counts.predicted;
-      sum.correct += counts.correct;
-    }
+    for (const auto& [type, counts] : types_) sum += counts;
     return sum;
   }
   /// Returns the mean of the types' F1, each with the same weight; 0 without types.
@@ -128,6 +113,33 @@ class EntityScores {
     double sum = 0;
     for (const auto& [type, counts] : types_) sum += counts.f1();
     return types_.empty() ? 0 : sum / static_cast<double>(types_.size());
+  }
+
+  /// Returns the counts of these types as numbers. The types are distinct. Several processes with the same list add the
+  /// numbers up and give the sums to add_sums() of new scores. @throws Error for a type that occurred and is not in the
+  /// list.
+  std::vector<double> sums(std::span<const std::string> types) const {
+    for (const auto& [type, counts] : types_)
+      require(std::find(types.begin(), types.end(), type) != types.end(), "EntityScores: the type ",
+              io::quoted_name(type), " occurred, but is not in the list of types");
+    std::vector<double> numbers;
+    for (const std::string& type : types) {
+      const auto found = types_.find(type);
+      detail::append_numbers(found == types_.end() ? EntityCounts() : found->second, numbers);
+    }
+    return numbers;
+  }
+  /// Adds the counts of other sequences, as sums() returns them for the same list. A type whose counts are all 0 did
+  /// not occur. @throws ShapeError for another number of sums, and Error for a number that is not a count.
+  void add_sums(std::span<const std::string> types, std::span<const double> sums) {
+    require<ShapeError>(sums.size() == detail::numbers_of_counts * types.size(), "EntityScores: ", sums.size(),
+                        " sums, but ", types.size(), " types have ", detail::numbers_of_counts * types.size());
+    std::map<std::string, EntityCounts> sum = types_;  // a copy, because a number may be refused
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      const EntityCounts counts = detail::counts_from_numbers(sums, i);
+      if (counts.expected + counts.predicted > 0) sum[types[i]] += counts;
+    }
+    types_ = std::move(sum);
   }
 
  private:
