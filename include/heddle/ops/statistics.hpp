@@ -1,5 +1,6 @@
 // var, std, norm and logsumexp along axes. All compute in the accumulator type (float for bf16) and round once.
 #pragma once
+#include <heddle/autograd/backward.hpp>
 #include <heddle/ops/compare.hpp>
 #include <heddle/ops/logical.hpp>
 #include <heddle/ops/maximum.hpp>
