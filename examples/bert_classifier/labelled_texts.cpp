@@ -45,6 +45,31 @@ std::string label_in(std::string_view cell) {
   return (is_negative && digits != "0" ? "-" : "") + std::string(digits);
 }
 
+// Returns the names of the columns in `text`: that column, if a table has it, otherwise those between commas.
+std::vector<std::string> names_of(const std::string& text, const data::Table& table) {
+  if (text.find(',') == text.npos ||
+      std::find(table.columns().begin(), table.columns().end(), text) != table.columns().end())
+    return {text};
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin <= text.size(); begin = text.find(',', begin) + 1) {
+    names.emplace_back(stripped(std::string_view(text).substr(begin, text.find(',', begin) - begin)));
+    if (text.find(',', begin) == text.npos) break;
+  }
+  return names;
+}
+
+// Returns the names in a cell, with | between them and without blanks around them; none for an empty cell.
+std::vector<std::string> names_in(std::string_view cell) {
+  std::vector<std::string> names;
+  if (cell.empty()) return names;
+  for (;;) {
+    const std::size_t end = std::min(cell.find('|'), cell.size());
+    names.push_back(label_in(cell.substr(0, end)));
+    if (end == cell.size()) return names;
+    cell.remove_prefix(end + 1);
+  }
+}
+
 // Returns the format of a table: that of its name, otherwise that of its first line, which has tabs or commas.
 std::string format_of(const std::string& path, std::string_view text) {
   std::string end = path.substr(path.size() - std::min<std::size_t>(path.size(), 4));
@@ -54,6 +79,23 @@ std::string format_of(const std::string& path, std::string_view text) {
   return header.find('\t') == header.npos && header.find(',') != header.npos ? "csv" : "tsv";
 }
 
+// Returns the label that each column stands for: that of its name, or that of its place, if no column has the name of a
+// label.
+std::vector<std::size_t> places_of(const LabelledTexts& texts, const std::vector<std::string>& labels) {
+  std::vector<std::size_t> places;
+  std::size_t found = 0;
+  for (const std::string& column : texts.label_columns) {
+    const auto label = static_cast<std::size_t>(std::find(labels.begin(), labels.end(), column) - labels.begin());
+    found += label < labels.size();
+    places.push_back(label);
+  }
+  if (found == 0) std::iota(places.begin(), places.end(), std::size_t{0});
+  for (std::size_t c = 0; found > 0 && texts.label_columns.size() > 1 && c < places.size(); ++c)
+    require<FileError>(places[c] < labels.size(), texts.file, ": the column ", io::quoted_name(texts.label_columns[c]),
+                       " is none of the model's ", labels.size(), " labels");
+  return places;
+}
+
 }  // namespace
 
 LabelledTexts read_table(const std::string& path, const TableColumns& columns, Index limit) {
@@ -61,16 +103,19 @@ LabelledTexts read_table(const std::string& path, const TableColumns& columns, I
   const std::string format = columns.format == "auto" ? format_of(path, file.text) : columns.format;
   const data::Table table = format == "csv" ? data::parse_csv(std::move(file)) : data::parse_tsv(std::move(file));
   print_notes(table.notes.sentences(), path);
-  const std::size_t first = table.column(columns.text), label = table.column(columns.label);
+  const std::size_t first = table.column(columns.text);
+  LabelledTexts texts;
+  texts.label_columns = names_of(columns.label, table);
+  std::vector<std::size_t> cells;
+  for (const std::string& name : texts.label_columns) cells.push_back(table.column(name));
   const std::size_t second = columns.second.empty() ? first : table.column(columns.second);
   const std::size_t rows = limit ? std::min(table.rows(), static_cast<std::size_t>(limit)) : table.rows();
-  LabelledTexts texts;
   texts.file = io::printable(path);
   require<FileError>(rows > 0, texts.file, ": has no rows");
   for (std::size_t row = 0; row < rows; ++row) {
     texts.first.emplace_back(table[row][first]);
     if (!columns.second.empty()) texts.second.emplace_back(table[row][second]);
-    texts.labels.push_back(label_in(table[row][label]));
+    for (const std::size_t cell : cells) texts.labels.push_back(label_in(table[row][cell]));
     texts.lines.push_back(table.line(row));
   }
   return texts;
@@ -145,6 +190,76 @@ Classes numbered_classes(int highest) {
   Classes classes{{}, true};
   for (int i = 0; i <= highest; ++i) classes.names.push_back("LABEL_" + std::to_string(i));
   return classes;
+}
+
+std::vector<std::string> labels_in(const LabelledTexts& train, const LabelledTexts& valid) {
+  std::vector<std::string> labels = train.label_columns;
+  if (labels.size() == 1) {
+    std::set<std::string> names;
+    for (const LabelledTexts* texts : {&train, &valid})
+      for (std::size_t row = 0; row < texts->labels.size(); ++row)
+        for (const std::string& name : names_in(texts->labels[row])) {
+          require<FileError>(!name.empty(), texts->where(row), ": the labels ", io::quoted_name(texts->labels[row]),
+                             " have an empty name");
+          require<FileError>(name == io::printable(name), texts->where(row), ": the label is ", io::quoted_name(name),
+                             ", which has invalid bytes or control characters");
+          names.insert(name);
+        }
+    labels.assign(names.begin(), names.end());
+  }
+  constexpr std::size_t most = 10'000;
+  require<FileError>(!labels.empty() && labels.size() <= most, train.file, ": has ", labels.size(),
+                     " labels; a model needs 1 to ", most);
+  return labels;
+}
+
+Targets label_sets(const LabelledTexts& texts, const std::vector<std::string>& labels) {
+  const std::size_t columns = texts.label_columns.size(), width = labels.size();
+  Targets targets{static_cast<Index>(width), {}};
+  require<FileError>(columns == 1 || columns == width, texts.file, ": ", columns,
+                     " columns of labels were given; the model has ", width, " labels");
+  const std::vector<std::size_t> places = places_of(texts, labels);
+  for (std::size_t row = 0; row < texts.first.size(); ++row) {
+    std::vector<float> values(width);
+    if (columns == 1) {
+      const std::string& cell = texts.labels[row];
+      for (const std::string& name : names_in(cell)) {
+        const auto label = static_cast<std::size_t>(std::find(labels.begin(), labels.end(), name) - labels.begin());
+        require<FileError>(label < width, texts.where(row), ": the label ", io::quoted_name(name),
+                           " is none of the model's ", width, " labels");
+        require<FileError>(values[label] == 0, texts.where(row), ": has the label ", io::quoted_name(name), " twice");
+        values[label] = 1;
+      }
+    } else {
+      for (std::size_t c = 0; c < columns; ++c) {
+        const std::string& cell = texts.labels[row * columns + c];
+        require<FileError>(cell == "0" || cell == "1", texts.where(row), ": the column ",
+                           io::quoted_name(texts.label_columns[c]), " is ", io::quoted_name(cell),
+                           " but must be 0 or 1");
+        values[places[c]] = cell == "1" ? 1.f : 0.f;
+      }
+    }
+    targets.values.insert(targets.values.end(), values.begin(), values.end());
+  }
+  return targets;
+}
+
+Targets numbers_in(const LabelledTexts& texts, double least, double most) {
+  const std::size_t columns = texts.label_columns.size();
+  Targets targets{static_cast<Index>(columns), {}};
+  for (std::size_t i = 0; i < texts.labels.size(); ++i) {
+    const std::string& cell = texts.labels[i];
+    const char* const begin = cell.data() + (cell.starts_with('+') ? 1 : 0);
+    const char* const end = cell.data() + cell.size();
+    double value = 0;
+    const auto [stop, error] = std::from_chars(begin, end, value);
+    const bool is_number = error == std::errc() && stop == end && value >= least && value <= most;
+    const bool is_any = least < -1;
+    require<FileError>(is_number, texts.where(i / columns), ": the label is ", io::quoted_name(cell),
+                       is_any ? " but must be a number" : " but must be a number from 0 to 1");
+    targets.values.push_back(static_cast<float>(value));
+  }
+  return targets;
 }
 
 bool has_number(const std::vector<std::string>& classes) {

@@ -8,19 +8,21 @@
 
 namespace heddle::examples {
 
-/// Texts or pairs of texts. Each has a cell that names its class, and a line in the file.
+/// Texts or pairs of texts. Each has a cell that names its class, or several cells, and a line in the file.
 struct LabelledTexts {
   std::string file;                        // printable
   std::vector<std::string> first, second;  // `second` is empty without pairs
-  std::vector<std::string> labels;         // without blanks around them; a whole number has one form: 2 for 2.0
-  std::vector<std::size_t> lines;          // line of each row, from 1
-  bool numbers_first = false;              // whether a label is read as a number if possible, otherwise as a name
+  std::vector<std::string> label_columns;  // names of the columns of cells, at least one if there is a table
+  std::vector<std::string> labels;  // cells, row by row, without blanks around them; a whole number has one form: 2 for
+                                    // 2.0
+  std::vector<std::size_t> lines;   // line of each row, from 1
+  bool numbers_first = false;       // whether a label is read as a number if possible, otherwise as a name
   std::string where(std::size_t row) const { return file + ':' + std::to_string(lines[row]); }
 };
 
 /// The columns of a table, and its format.
 struct TableColumns {
-  std::string text, second, label;  // `second` is empty without pairs
+  std::string text, second, label;  // `second` is empty without pairs; `label` may be several with commas between them
   std::string format = "auto";  // csv, tsv, or auto: that of the file's name (.csv, .tsv), otherwise of its first line
 };
 
@@ -49,6 +51,23 @@ struct Classes {
 /// below 1,000,000, LABEL_0, LABEL_1 and so on up to the highest number. @throws FileError for fewer than two classes,
 /// for more than 10,000, and for a cell that is empty or has invalid bytes or control characters.
 Classes classes_in(const LabelledTexts& train, const LabelledTexts& valid);
+
+/// The targets of texts: as many numbers for each row.
+struct Targets {
+  Index width = 0;            // numbers of a row
+  std::vector<float> values;  // row by row
+};
+/// Returns the labels of both files: the names of the columns, or, if there is one column of names with | between them,
+/// the distinct names sorted by their bytes. @throws FileError for no label, for more than 10,000, and for a name that
+/// is empty or has invalid bytes or control characters.
+std::vector<std::string> labels_in(const LabelledTexts& train, const LabelledTexts& valid);
+/// Returns 1 for each label that a row has, and 0 for the others. A row of one column has the labels that its cell
+/// names; several columns hold 0 or 1 for the label of their place. @throws FileError with file and line for a name
+/// that is no label or is there twice, for another cell, and unless there is a column for each label.
+Targets label_sets(const LabelledTexts& texts, const std::vector<std::string>& labels);
+/// Returns the numbers in the cells. @throws FileError with file and line for a cell that is no number from `least` to
+/// `most`.
+Targets numbers_in(const LabelledTexts& texts, double least, double most);
 
 /// Returns the classes of labels that are numbers: LABEL_0, LABEL_1 and so on up to the highest.
 Classes numbered_classes(int highest);

@@ -2,7 +2,7 @@
 #pragma once
 #include <heddle/models/bert.hpp>
 
-#include "../common/evaluate.hpp"
+#include "token_batch.hpp"
 
 namespace heddle::examples {
 
@@ -11,41 +11,6 @@ struct MaskTokens {
   int mask;
   std::vector<int> kept;
 };
-
-// A batch with hidden tokens, which the model shall restore.
-struct MaskedBatch {
-  Tensor<int> ids;  // [N] as the model reads them
-  Sequences sequences;
-  Tensor<int> rows, labels;  // [M] the rows of the hidden tokens, and their ids
-
-  MaskedBatch to(Device device) const {
-    return {ids.to(device), sequences.to(device), rows.to(device), labels.to(device)};
-  }
-  template <class F>
-  void each_input(F&& f) {
-    f(ids);
-    f(sequences);
-    f(rows);
-    f(labels);
-  }
-};
-
-// Returns a batch filled up as by data::filled(), with labels that the loss ignores.
-inline MaskedBatch filled(const MaskedBatch& batch, Index most) {
-  const data::Batch texts = data::filled(data::Batch{batch.ids, batch.sequences, {}}, most);
-  return {texts.ids, texts.sequences, data::filled(batch.rows, 0), data::filled(batch.labels, data::ignored_label)};
-}
-
-// Returns a part of a batch, as data::part(). The rows are ascending.
-inline MaskedBatch part(const MaskedBatch& batch, const BatchPart& place) {
-  const std::vector<int> all = batch.rows.host();
-  const Index first = place.first_row, last = first + place.rows;
-  const auto begin = std::lower_bound(all.begin(), all.end(), first), end = std::lower_bound(begin, all.end(), last);
-  std::vector<int> rows(begin, end);
-  for (int& row : rows) row -= static_cast<int>(first);
-  return {batch.ids.leading(first, last), data::part(batch.sequences, place), Tensor<int>({end - begin}, rows),
-          batch.labels.leading(begin - all.begin(), end - all.begin())};
-}
 
 struct Pretrainer {
   models::BertMaskedLm<> model;
@@ -58,7 +23,7 @@ struct Pretrainer {
   // Chooses each token of a batch on the host, except the kept ones, as a label with a probability of 15 %, but at
   // least one token: a kept one if all are. In the input, 80 % of these tokens are replaced by [MASK], 10 % by a token
   // drawn from the vocabulary, and the rest stay. Throws Error for a batch without tokens.
-  MaskedBatch inputs_of(const data::Batch& batch, Random& hiding) const {
+  TokenBatch inputs_of(const data::Batch& batch, Random& hiding) const {
     std::vector<int> ids = batch.ids.host(), rows, labels, candidates;
     const std::vector<int>& begins = batch.sequences.begins();
     for (std::size_t b = 0; b < begins.size(); ++b)
@@ -89,9 +54,20 @@ struct Pretrainer {
   }
 
   template <class A>
-  Tensor<A> forward(const MaskedBatch& batch, Random* random) const {  // [M, V]
+  Tensor<A> forward(const TokenBatch& batch, Random* random) const {  // [M, V]
     return model.forward<A>(batch.ids, batch.sequences, batch.rows, {.random = random});
   }
+
+  // Counts hidden tokens: each has the label 1, and the prediction 1 if its id has the highest logit, otherwise 0.
+  struct Tally : ClassTally {
+    Tally() : ClassTally(2) {}
+    void add(Index, const Tensor<float>& z, const TokenBatch& inputs) {
+      const std::vector<Index> best = argmax(z, -1).host();
+      const std::vector<int> labels = inputs.labels.host();
+      for (std::size_t m = 0; m < labels.size(); ++m) ClassTally::add(1, best[m] == labels[m]);
+    }
+  };
+  Tally tally(Index /*rows*/) const { return {}; }
 
   static void visit(auto& self, auto&& f) { f("", self.model); }
 };

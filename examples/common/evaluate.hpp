@@ -1,4 +1,4 @@
-// The scores of a classifier on a data set, and the loading of a trained classifier.
+// The scores of a model on a data set, and the loading of a trained model.
 #pragma once
 #include <functional>
 #include <numeric>
@@ -41,18 +41,17 @@ inline Random dropout_generator(std::uint64_t seed, Index step) {
   return random;
 }
 
-// Whether a model has targets other than the batch's labels, such as masked tokens. In its confusion matrix every row
-// has the label 1; its prediction is 1 if the row's target has the highest logit, otherwise 0.
+// Whether a model has targets other than the batch's labels, such as masked tokens or numbers.
 template <class Model>
-constexpr bool makes_labels = requires(const Model& model, const data::Batch& batch, Random& random) {
+constexpr bool has_targets = requires(const Model& model, const data::Batch& batch, Random& random) {
   model.inputs_of(batch, random);
 };
 
-// Returns what the model computes its logits from: the batch, or what the model's inputs_of() makes of it, which
-// chooses the targets with `random`. Both have labels, can be moved, and are inputs of a cuda::Graph.
+// Returns what the model computes its logits and its loss from: the batch, or what the model's inputs_of() makes of
+// it, which may choose targets with `random`. Both have labels, can be moved, and are inputs of a cuda::Graph.
 template <class Model>
 auto inputs_of(const Model& model, const data::Batch& batch, Random& random) {
-  if constexpr (makes_labels<Model>)
+  if constexpr (has_targets<Model>)
     return model.inputs_of(batch, random);
   else
     return batch;
@@ -61,7 +60,7 @@ auto inputs_of(const Model& model, const data::Batch& batch, Random& random) {
 // Returns the logits of inputs on the model's device. Dropout is active if and only if `random` is given.
 template <class A, class Model, class Inputs>
 Tensor<float> logits(const Model& model, const Inputs& inputs, Random* random = nullptr) {  // [B, C]
-  if constexpr (makes_labels<Model>)
+  if constexpr (!std::is_same_v<Inputs, data::Batch>)
     return cast<float>(model.template forward<A>(inputs, random));
   else if constexpr (requires { model.template forward<A>(inputs.ids, inputs.sequences, random); })
     return cast<float>(model.template forward<A>(inputs.ids, inputs.sequences, random));
@@ -70,22 +69,102 @@ Tensor<float> logits(const Model& model, const Inputs& inputs, Random* random = 
         model.template forward<A>(inputs.ids, inputs.sequences, {.types = inputs.types, .random = random}));
 }
 
+// Returns the mean loss of logits: the model's own, otherwise the cross-entropy of the labels.
+template <class Model, class Inputs>
+Tensor<float> loss_of(const Model& model, const Tensor<float>& z, const Inputs& inputs) {
+  if constexpr (requires { model.loss(z, inputs); })
+    return model.loss(z, inputs);
+  else
+    return cross_entropy(z, inputs.labels);
+}
+
+// Returns what is compared with the labels to count correct rows: the model's own predictions, otherwise the class with
+// the highest logit.
+template <class Model, class Inputs>
+Tensor<Index> predicted_by(const Model& model, const Tensor<float>& z, const Inputs& inputs) {  // [B, C]
+  if constexpr (requires { model.predicted(z, inputs); })
+    return model.predicted(z, inputs);
+  else
+    return argmax(z, -1);
+}
+
+// Returns whether rows are predicted correctly or not, as classes are and numbers are not.
+template <class Model>
+bool has_accuracy(const Model& model) {
+  if constexpr (requires { model.has_accuracy(); })
+    return model.has_accuracy();
+  else
+    return true;
+}
+
 // Returns the number of labels that are predicted. Predictions of rows that filled the batch up follow the others.
 inline Index count_correct(const Tensor<Index>& predicted, const Tensor<int>& labels) {  // [B] or more, [B]
   return std::inner_product(labels.data(), labels.data() + labels.size(), predicted.data(), Index{0}, std::plus(),
                             std::equal_to<Index>());
 }
 
+// The scores of a split: the mean loss, the measures of its task, and the confusion matrix of a classifier.
+struct SplitScores {
+  double loss = 0;
+  Index rows = 0;
+  std::vector<train::Metric> metrics;
+  std::optional<train::ConfusionMatrix> confusion;
+
+  // Returns the metric of a name, which must exist.
+  double operator[](const std::string& name) const {
+    return std::find_if(metrics.begin(), metrics.end(), [&](const auto& each) { return each.name == name; })->value;
+  }
+};
+
+// Counts what a classifier predicts. A model with another task has tally(rows), which returns an object of this form
+// for a split of so many rows. The numbers of several processes are added up before report() is called.
+class ClassTally {
+ public:
+  explicit ClassTally(int classes) : numbers_(static_cast<std::size_t>(classes * classes)), classes_(classes) {}
+
+  // Adds a batch, whose first row has the number `first` in the split.
+  template <class Inputs>
+  void add(Index /*first*/, const Tensor<float>& z, const Inputs& inputs) {
+    const std::vector<Index> predicted = argmax(z, -1).host();
+    const std::vector<int> labels = inputs.labels.host();
+    for (std::size_t b = 0; b < labels.size(); ++b) add(labels[b], predicted[b]);
+  }
+  void add(Index label, Index predicted) { ++numbers_[static_cast<std::size_t>(label * classes_ + predicted)]; }
+  std::span<double> numbers() { return numbers_; }
+  void report(SplitScores& scores) const {
+    train::Scores counted(classes_);
+    auto next = numbers_.begin();
+    for (int label = 0; label < classes_; ++label)
+      for (int predicted = 0; predicted < classes_; ++predicted, ++next)
+        counted.confusion.add(label, predicted, static_cast<Index>(*next));
+    scores.metrics = counted.metrics();
+    scores.confusion = std::move(counted.confusion);
+  }
+
+ private:
+  std::vector<double> numbers_;  // rows by label and prediction
+  int classes_;
+};
+
+template <class Model>
+auto make_tally(const Model& model, Index rows, int classes) {
+  if constexpr (requires { model.tally(rows); })
+    return model.tally(rows);
+  else
+    return ClassTally(classes);
+}
+
 // Returns the scores on the first rows of a data set. Each of several processes evaluates some of the batches, and all
 // get the scores.
 template <class A, class Model>
-train::Scores evaluate(const Model& model, const data::Corpus& rows, Index batch_size, int classes,
-                       Index most_rows = std::numeric_limits<Index>::max()) {
+SplitScores evaluate(const Model& model, const data::Corpus& split, Index batch_size, int classes,
+                     Index most_rows = std::numeric_limits<Index>::max()) {
   const NoGrad quiet;
-  data::Batches batches(std::min(rows.count(), most_rows), batch_size, data::Order::sequential);
+  const Index rows = std::min(split.count(), most_rows);
+  data::Batches batches(rows, batch_size, data::Order::sequential);
   const Device device = device_of(model);
   const distributed::Communicator& communicator = Processes::all().communicator();
-  train::ConfusionMatrix counted(classes);
+  auto tally = make_tally(model, rows, classes);
   std::vector<double> found;  // the loss and the labels of each batch; those of other processes are zeros here
   for (Index number = 0; number < batches.per_epoch(); ++number) {
     if (number % communicator.size() != communicator.rank()) {
@@ -93,28 +172,27 @@ train::Scores evaluate(const Model& model, const data::Corpus& rows, Index batch
       continue;
     }
     Random masks(0, stream(Stream::valid_masks, number));
-    const auto inputs = inputs_of(model, rows.batch(batches(0, number)), masks);
+    const auto inputs = inputs_of(model, split.batch(batches(0, number)), masks);
     const auto there = inputs.to(device);
     const Tensor<float> z = logits<A>(model, there);
-    found.push_back(cross_entropy(z, there.labels).item());
+    found.push_back(loss_of(model, z, there).item());
     found.push_back(static_cast<double>(inputs.labels.size()));
-    const auto predicted = argmax(z, -1).host();
-    const std::vector<int> labels = inputs.labels.host();
-    for (std::size_t b = 0; b < labels.size(); ++b) {
-      const auto best = static_cast<int>(predicted[b]);
-      makes_labels<Model> ? counted.add(1, best == labels[b]) : counted.add(labels[b], best);
-    }
+    tally.add(number * batch_size, z.to(Device::cpu), inputs);
   }
-  for (const Index count : counted.counts()) found.push_back(static_cast<double>(count));
+  const std::size_t losses = found.size();
+  const std::span<double> counted = tally.numbers();
+  found.insert(found.end(), counted.begin(), counted.end());
   communicator.all_reduce(std::span(found));
+  std::copy(found.begin() + static_cast<std::ptrdiff_t>(losses), found.end(), counted.begin());
 
-  train::Scores scores(classes);
-  auto next = found.begin();
-  for (Index number = 0; number < batches.per_epoch(); ++number, next += 2)
-    scores.add_loss(next[0], static_cast<Index>(next[1]));
-  for (int label = 0; label < classes; ++label)
-    for (int predicted = 0; predicted < classes; ++predicted, ++next)
-      scores.confusion.add(label, predicted, static_cast<Index>(*next));
+  SplitScores scores;
+  double sum = 0;
+  for (std::size_t i = 0; i < losses; i += 2) {
+    sum += found[i] * found[i + 1];
+    scores.rows += static_cast<Index>(found[i + 1]);
+  }
+  if (scores.rows > 0) scores.loss = sum / static_cast<double>(scores.rows);
+  tally.report(scores);
   return scores;
 }
 
@@ -126,10 +204,21 @@ void load_weights(Model& model, const std::string& file) {
   train::require_finite(model, io::printable(file));
 }
 
-// The scores of each split with the model's weights; empty for a split without rows.
+// The scores of each split with the model's weights; without rows for a split that has none.
 struct FinalScores {
-  train::Scores train, valid, test;
+  SplitScores train, valid, test;
 };
+
+// Returns metrics for a line of output.
+inline std::string to_text(std::span<const train::Metric> metrics) {
+  std::string text;
+  for (const train::Metric& each : metrics) {
+    char number[32];
+    std::snprintf(number, sizeof number, "%.4f", each.value);
+    text += "  " + each.name + ' ' + number;
+  }
+  return text;
+}
 
 // Prints and writes the scores of each split that has rows, and returns them. Of training texts in token files it takes
 // the first 1,000. Throws RunFailed for a loss that is not finite.
@@ -139,12 +228,11 @@ FinalScores report(const Model& model, const Splits& splits, const TrainerFlags&
   const auto scores_of = [&](const char* name, const data::Corpus& rows) {
     const bool takes_all = rows.is_in_memory() || &rows != &splits.train;
     const Index most = takes_all ? rows.count() : most_of_files;
-    train::Scores s = evaluate<A>(model, rows, flags.batch_size, splits.classes, most);
+    SplitScores s = evaluate<A>(model, rows, flags.batch_size, splits.classes, most);
     if (rows.count() == 0) return s;
-    require<train::RunFailed>(std::isfinite(s.loss()), "the ", name, " loss is not finite");
-    std::printf("%-5s  loss %.4f  accuracy %.4f  precision %.4f  recall %.4f\n", name, s.loss(), s.confusion.accuracy(),
-                s.confusion.precision(), s.confusion.recall());
-    metrics.final(name, s);
+    require<train::RunFailed>(std::isfinite(s.loss), "the ", name, " loss is not finite");
+    std::printf("%-5s  loss %.4f%s\n", name, s.loss, to_text(s.metrics).c_str());
+    metrics.final(name, s.loss, s.metrics);
     return s;
   };
   return {scores_of("train", splits.train), scores_of("valid", splits.valid), scores_of("test", splits.test)};

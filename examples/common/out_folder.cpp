@@ -213,8 +213,9 @@ SavedConfig read_config(const std::string& path, const std::string& program, con
   SavedConfig config;
   config.vocabulary = members.count("vocab_size", 1, std::numeric_limits<std::int32_t>::max());
   const nlohmann::json& labels = members.at("labels");
-  if (!labels.is_array() || labels.size() < 2)
-    refuse("'labels'", labels, "a list of the names of at least two classes");
+  const bool chooses = json.value("objective", nlohmann::json("classes")) == "classes";  // one class of several
+  if (!labels.is_array() || labels.size() < (chooses ? 2 : 1))
+    refuse("'labels'", labels, chooses ? "a list of the names of at least two classes" : "a list of names");
   for (const auto& label : labels) {
     if (!label.is_string())
       refuse("element " + std::to_string(config.labels.size()) + " of 'labels'", label, "a string");

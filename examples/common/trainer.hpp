@@ -20,6 +20,11 @@
 //   bool is_uncased() const                                    whether text is lower-cased; default: --uncased
 //   static constexpr bool free_length                          if declared, --max-length may be changed for a trained
 //                                                              model
+//   void print_prediction(const std::string& text, std::span<const double> logits) const   prints what --predict
+//                                                              reports of a text; default: classes. `logits` are those
+//                                                              of the text, or, with `static constexpr bool
+//                                                              labels_tokens`, of its tokens
+//   void print_targets() const                                 prints the targets of the rows, at the start
 //   after_step<A>(model, step, events), at_end<A>(splits, scores, out)   see TrainingOptions
 #pragma once
 #include "text.hpp"
@@ -70,11 +75,19 @@ struct Setup {
   std::string source() const { return saved ? io::printable(flags.out + "/config.json") + ": " : ""; }
 };
 
+// Returns "a", "a or b", or "a, b or c".
+inline std::string alternatives(const std::vector<std::string>& words) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
+  return text;
+}
+
 // Throws FileError for a saved value that the flag cannot have.
 inline void require_one_of(const std::string& file, const std::string& name, const std::string& value,
                            const std::vector<std::string>& choices) {
   require<FileError>(std::find(choices.begin(), choices.end(), value) != choices.end(), io::printable(file), ": '",
-                     name, "' is ", io::quoted_name(value), " but must be ", choices[0], " or ", choices[1]);
+                     name, "' is ", io::quoted_name(value), " but must be ", alternatives(choices));
 }
 
 // Returns the setup, and sets a program's own flags to their saved values. Throws Error for a flag that
@@ -158,6 +171,12 @@ void load_trained(Model& model, const Setup& setup) {
   load_weights(model, flags.init.empty() ? file : flags.init);
 }
 
+template <class System>
+constexpr bool prints_predictions = requires(const System& system, const std::string& text,
+                                             std::span<const double> logits) {
+  system.print_prediction(text, logits);
+};
+
 template <class A, class System>
 void predict(const TrainerFlags& flags, typename System::Flags& own) {
   // The limits of a batch. A text of more tokens is a batch by itself.
@@ -167,7 +186,8 @@ void predict(const TrainerFlags& flags, typename System::Flags& own) {
   auto model = make_model(system, flags);
   load_trained(model, setup);
   to(model, flags.target_device());
-  const EncodedTexts encoded = system.encode(read_texts(flags.predict));
+  const std::vector<std::string> texts = read_texts(flags.predict);
+  const EncodedTexts encoded = system.encode(texts);
   if (encoded.truncated)
     note(std::to_string(encoded.truncated) + (encoded.truncated == 1 ? " text was" : " texts were") + " truncated to " +
          std::to_string(system.sizes().max_length) + " tokens");
@@ -183,12 +203,19 @@ void predict(const TrainerFlags& flags, typename System::Flags& own) {
     const data::Batch batch = encoded.rows.batch(rows).to(flags.target_device());
     const Tensor<double> z = cast<double>(logits<A>(model, batch).to(Device::cpu)), p = softmax(z, -1);  // [B, C]
     const Index C = z.dim(1);
-    for (Index b = 0; b < z.dim(0); ++b) {
-      const std::span row(z.data() + b * C, static_cast<std::size_t>(C));
-      require<train::RunFailed>(std::all_of(row.begin(), row.end(), [](double x) { return std::isfinite(x); }),
+    constexpr bool labels_tokens = requires { System::labels_tokens; };
+    for (Index b = 0; b < batch.sequences.count(); ++b) {
+      const auto text = static_cast<std::size_t>(b);
+      const Index row = labels_tokens ? batch.sequences.begins()[text] : b;
+      const Index count = labels_tokens ? batch.sequences.lengths()[text] : 1;
+      const std::span of_text(z.data() + row * C, static_cast<std::size_t>(count * C));
+      require<train::RunFailed>(std::all_of(of_text.begin(), of_text.end(), [](double x) { return std::isfinite(x); }),
                                 flags.predict == "-" ? "standard input" : io::printable(flags.predict), ':',
                                 first + b + 1, ": the model's logits are not finite");
-      print_prediction({(flags.logits ? z : p).data() + b * C, static_cast<std::size_t>(C)});
+      if constexpr (prints_predictions<System>)
+        system.print_prediction(texts[static_cast<std::size_t>(first + b)], of_text);
+      else
+        print_prediction({(flags.logits ? z : p).data() + row * C, static_cast<std::size_t>(C)});
     }
   }
 }
@@ -222,16 +249,18 @@ inline void print_classes(const Splits& splits, const std::vector<std::string>& 
 }
 
 // Prints the sizes of the data and the model.
-template <class Model>
-void print_start(const Splits& splits, const TextSplits& texts, const SavedConfig& config, const Model& model) {
+template <class System, class Model>
+void print_start(const System& system, const Splits& splits, const TextSplits& texts, const SavedConfig& config,
+                 const Model& model) {
   const auto number = [](Index n) { return static_cast<long long>(n); };
   std::printf("rows        %lld training, %lld validation", number(splits.train.count()), number(splits.valid.count()));
   if (splits.test.count() > 0) std::printf(", %lld test", number(splits.test.count()));
   std::printf("\n");
-  if (!makes_labels<Model>) {
+  if (!has_targets<Model>) {
     std::printf("classes     %lld\n", number(static_cast<Index>(config.labels.size())));
     print_classes(splits, config.labels);
   }
+  if constexpr (requires { system.print_targets(); }) system.print_targets();
   std::printf("vocabulary  %lld tokens\n", number(config.vocabulary));
   std::printf("longest     %lld tokens, ",
               number(std::max({texts.train.longest, texts.valid.longest, texts.test.longest})));
@@ -306,7 +335,7 @@ void run(const TrainerFlags& flags, typename System::Flags& own) {
   if (!metrics) metrics.emplace("");
   if (flags.evaluate) {
     distributed::broadcast(model, processes.communicator());
-    print_start(splits, texts, config, model);
+    print_start(system, splits, texts, config, model);
     report<A>(model, splits, flags, *metrics);
     return;
   }
@@ -338,7 +367,7 @@ void run(const TrainerFlags& flags, typename System::Flags& own) {
     out->begin_with(flags.metrics);
     if (flags.plot) plot_lengths(*out, splits.train);
   });
-  print_start(splits, texts, config, model);
+  print_start(system, splits, texts, config, model);
   training.run(*metrics);
 }
 
@@ -361,7 +390,7 @@ int trainer(int argc, char** argv) {
     const bool bf16_rows = flags.precision == "bf16";
     if (!flags.predict.empty()) {
       if (!processes.is_first()) return;
-      if constexpr (makes_labels<typename System::Model>)
+      if constexpr (has_targets<typename System::Model> && !prints_predictions<System>)
         fail("--predict needs a classifier");
       else
         bf16_rows ? predict<bf16, System>(flags, own) : predict<float, System>(flags, own);

@@ -5,6 +5,11 @@
 //   template <class A> Tensor<A> forward(const Inputs&, Random*) const                              logits [M, C]
 //   Inputs filled(const Inputs&, Index most)                as data::filled(), found by the type of the inputs
 //   Inputs part(const Inputs&, const BatchPart&)            as data::part(), found likewise
+// and may provide, if its task is not to choose one of several classes,
+//   Tensor<float> loss(const Tensor<float>& logits, const Inputs&) const       the mean over the inputs' labels
+//   Tensor<Index> predicted(const Tensor<float>& logits, const Inputs&) const  [M] compared with the labels
+//   bool has_accuracy() const                               whether the rows predicted correctly are reported
+//   auto tally(Index rows) const                            counts the results on a split, as ClassTally
 #pragma once
 #include <exception>
 #include <functional>
@@ -258,10 +263,10 @@ class Training {
     if (!enqueued_) since_results_ = {};
     const bool on_cpu = flags_.target_device() == Device::cpu;
     const auto compute = [&](const auto& there, Random& dropout) {
-      const Tensor<float> z = logits<A>(model_, there, &dropout), loss = cross_entropy(z, there.labels);
+      const Tensor<float> z = logits<A>(model_, there, &dropout), loss = loss_of(model_, z, there);
       if (on_cpu) require_finite(loss.item(), state_.step + 1);
       backward(loss, unit_);
-      return Computed{detach(loss), argmax(detach(z), -1)};
+      return Computed{detach(loss), predicted_by(model_, detach(z), there)};
     };
     const auto [loss, predicted] =
         graph_.run(compute, replays_ ? filled(inputs, longest_) : inputs.to(flags_.target_device()), random);
@@ -346,10 +351,10 @@ class Training {
     if (rows == 0) return {};
     const auto there = here.to(flags_.target_device());
     Random dropout = random.for_part(place);
-    const Tensor<float> z = logits<A>(model_, there, &dropout), loss = cross_entropy(z, there.labels);
+    const Tensor<float> z = logits<A>(model_, there, &dropout), loss = loss_of(model_, z, there);
     const auto share = static_cast<float>(rows) / static_cast<float>(inputs.labels.size());
     backward(loss, full<float>(Shape{}, share, flags_.target_device()));
-    const Index correct = count_correct(argmax(detach(z), -1).to(Device::cpu), here.labels);
+    const Index correct = count_correct(predicted_by(model_, detach(z), there).to(Device::cpu), here.labels);
     return {loss.item() * static_cast<double>(rows), static_cast<double>(correct), static_cast<double>(rows)};
   }
 
@@ -427,7 +432,7 @@ class Training {
     state_.curves["training"].add(loss);
     if (made.step % report_every != 0) return;
     events_->scalar("Loss/train", state_.interval_sums.mean_loss(), made.step);
-    events_->scalar("Accuracy/train", state_.interval_sums.accuracy(), made.step);
+    if (has_accuracy(model_)) events_->scalar("Accuracy/train", state_.interval_sums.accuracy(), made.step);
     events_->scalar("Scheduler LR", made.lr, made.step);
     state_.interval_sums = {};
   }
@@ -443,34 +448,43 @@ class Training {
     read_results();
     const double seconds = since_epoch_.seconds();
     since_epoch_ = {};
-    const train::Scores valid = evaluate<A>(model_, splits_.valid, flags_.batch_size, splits_.classes);
-    require<train::RunFailed>(std::isfinite(valid.loss()), "the validation loss after step ", state_.step,
+    const SplitScores valid = evaluate<A>(model_, splits_.valid, flags_.batch_size, splits_.classes);
+    require<train::RunFailed>(std::isfinite(valid.loss), "the validation loss after step ", state_.step,
                               " is not finite; nothing was saved after it");
     progress_.clear();
     const double train_loss = state_.epoch_sums.mean_loss();
-    std::printf("epoch %lld  train loss %.4f  accuracy %.4f  valid loss %.4f  accuracy %.4f  %.1f s\n",
-                static_cast<long long>(state_.epoch), train_loss, state_.epoch_sums.accuracy(), valid.loss(),
-                valid.confusion.accuracy(), seconds);
+    const std::vector<train::Metric> train{{"accuracy", state_.epoch_sums.accuracy()}};
+    // Of a classifier, the accuracy is enough.
+    const std::span<const train::Metric> shown(valid.metrics.data(), valid.confusion ? 1 : valid.metrics.size());
+    std::printf("epoch %lld  train loss %.4f%s  valid loss %.4f%s  %.1f s\n", static_cast<long long>(state_.epoch),
+                train_loss, has_accuracy(model_) ? to_text(train).c_str() : "", valid.loss, to_text(shown).c_str(),
+                seconds);
     std::fflush(stdout);
-    metrics_->epoch(state_.epoch, train_loss, valid, seconds);
-    if (checkpoints_) checkpoints_->publish(state_.step, !(valid.loss() >= state_.best));
+    metrics_->epoch(state_.epoch, train_loss, valid.loss, valid.metrics, seconds);
+    if (checkpoints_) checkpoints_->publish(state_.step, !(valid.loss >= state_.best));
     if (events_) {
-      events_->scalar("Loss/valid", valid.loss(), state_.step);
-      events_->scalar("Accuracy/valid", valid.confusion.accuracy(), state_.step);
+      events_->scalar("Loss/valid", valid.loss, state_.step);
+      for (const train::Metric& each : shown) events_->scalar(tag_of(each.name), each.value, state_.step);
     }
     if (state_.batch < per_epoch_) {
       partial_reported_ = true;
       plot();
       return;
     }
-    state_.curves["validation"].add(valid.loss());
+    state_.curves["validation"].add(valid.loss);
     plot();
     ++state_.epoch;
     state_.batch = 0;
     state_.epoch_sums = {};
-    state_.best = std::min(state_.best, valid.loss());
+    state_.best = std::min(state_.best, valid.loss);
     save();
     stop_on_signal();
+  }
+
+  // Returns the tag of a validation metric in TensorBoard: Accuracy/valid for accuracy.
+  static std::string tag_of(std::string name) {
+    name[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(name[0])));
+    return name + "/valid";
   }
 
   // Does nothing without --plot or without a folder; a second training that a system adds has no folder.

@@ -90,7 +90,7 @@ class Surnames {
   template <class A>
   void at_end(const Splits& splits, const FinalScores& scores, const OutFolder* out) const {
     const TrainerFlags& flags = setup_.flags;
-    report_confusion(scores.test.confusion, languages_, out);
+    report_confusion(*scores.test.confusion, languages_, out);
     if (!is_library_) return;
     std::printf("\nthe same training with --layer own\n");
     Random random(flags.seed, stream(Stream::init));
@@ -101,7 +101,7 @@ class Surnames {
     const FinalScores own_scores = training.run(none);
     std::printf("\nlayer    valid accuracy  test accuracy\n");
     for (const auto& [label, s] : {std::pair{"library", &scores}, {"own", &own_scores}})
-      std::printf("%-7s  %14.4f  %13.4f\n", label, s->valid.confusion.accuracy(), s->test.confusion.accuracy());
+      std::printf("%-7s  %14.4f  %13.4f\n", label, s->valid["accuracy"], s->test["accuracy"]);
   }
 
  private:

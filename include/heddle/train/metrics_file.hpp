@@ -71,23 +71,31 @@ class MetricsFile {
     line("{\"step\":" + std::to_string(step) + ",\"loss\":" + json_number(loss) + ",\"lr\":" + json_number(lr) +
          ",\"tokens\":" + std::to_string(tokens) + ",\"seconds\":" + json_number(seconds) + "}");
   }
-  /// Writes the line of an epoch, with scores on the validation data.
+  /// Writes the line of an epoch, with the loss and the metrics of the validation data. The names of metrics are not
+  /// escaped: they must be valid inside a JSON string.
+  void epoch(Index epoch, double train_loss, double valid_loss, const std::vector<Metric>& valid, double seconds) {
+    line("{\"epoch\":" + std::to_string(epoch) + ",\"train_loss\":" + json_number(train_loss) +
+         ",\"valid_loss\":" + json_number(valid_loss) + members(valid) + ",\"seconds\":" + json_number(seconds) + "}");
+  }
+  /// Writes the line of an epoch of a classifier.
   void epoch(Index epoch, double train_loss, const Scores& valid, double seconds) {
-    line("{\"epoch\":" + std::to_string(epoch) + ",\"train_loss\":" + json_number(train_loss) + ",\"valid_loss\":" +
-         json_number(valid.loss()) + members(valid) + ",\"seconds\":" + json_number(seconds) + "}");
+    this->epoch(epoch, train_loss, valid.loss(), valid.metrics(), seconds);
   }
-  /// Writes the scores of a split after training. `split` is not escaped: it must be valid inside a JSON string.
-  void final(const std::string& split, const Scores& scores) {
-    line("{\"final\":true,\"split\":\"" + split + "\",\"loss\":" + json_number(scores.loss()) + members(scores) + "}");
+  /// Writes the scores of a split after training. `split` and the names of metrics are not escaped: they must be valid
+  /// inside a JSON string.
+  void final(const std::string& split, double loss, const std::vector<Metric>& metrics) {
+    line("{\"final\":true,\"split\":\"" + split + "\",\"loss\":" + json_number(loss) + members(metrics) + "}");
   }
+  /// Writes the scores of a classifier on a split after training.
+  void final(const std::string& split, const Scores& scores) { final(split, scores.loss(), scores.metrics()); }
   /// Synchronizes the file with the disk and returns its position.
   MetricsPosition sync();
 
  private:
-  static std::string members(const Scores& s) {
-    return ",\"accuracy\":" + json_number(s.confusion.accuracy()) +
-           ",\"precision\":" + json_number(s.confusion.precision()) +
-           ",\"recall\":" + json_number(s.confusion.recall());
+  static std::string members(const std::vector<Metric>& metrics) {
+    std::string text;
+    for (const Metric& each : metrics) text += ",\"" + each.name + "\":" + json_number(each.value);
+    return text;
   }
 
   void line(const std::string& json);

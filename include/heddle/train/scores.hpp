@@ -1,8 +1,17 @@
 // The mean loss of a classifier on a data set, with its confusion matrix.
 #pragma once
+#include <string>
+#include <vector>
+
 #include <heddle/train/confusion_matrix.hpp>
 
 namespace heddle::train {
+
+/// A measure of a model's results on a data set, such as its accuracy.
+struct Metric {
+  std::string name;  ///< as in a metrics file
+  double value;      ///< its value
+};
 
 /// Sums over the rows of a data set.
 struct Scores {
@@ -20,6 +29,10 @@ struct Scores {
   }
   /// Returns the mean loss of all rows; 0 without rows.
   double loss() const { return rows ? loss_sum / static_cast<double>(rows) : 0; }
+  /// Returns accuracy, precision and recall.
+  std::vector<Metric> metrics() const {
+    return {{"accuracy", confusion.accuracy()}, {"precision", confusion.precision()}, {"recall", confusion.recall()}};
+  }
 };
 
 }  // namespace heddle::train
