@@ -7,15 +7,6 @@
 namespace heddle::examples {
 namespace {
 
-// Returns the value of a flag, as `--flag value` or `--flag=value`.
-std::optional<std::string> value_of(const std::vector<std::string>& words, const std::string& flag) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i].starts_with(flag + '=')) return words[i].substr(flag.size() + 1);
-    if (words[i] == flag) return i + 1 < words.size() ? words[i + 1] : "";
-  }
-  return std::nullopt;
-}
-
 // Returns the problem that the model in a folder solves, if its config.json says so. Faults of the file are reported
 // later, when it is read.
 std::optional<std::string> problem_of_folder(const std::string& folder) {

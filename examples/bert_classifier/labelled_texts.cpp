@@ -105,20 +105,37 @@ LabelledTexts read_table(const std::string& path, const TableColumns& columns, I
   print_notes(table.notes.sentences(), path);
   const std::size_t first = table.column(columns.text);
   LabelledTexts texts;
-  texts.label_columns = names_of(columns.label, table);
+  if (!columns.label.empty()) texts.label_columns = names_of(columns.label, table);
   std::vector<std::size_t> cells;
   for (const std::string& name : texts.label_columns) cells.push_back(table.column(name));
   const std::size_t second = columns.second.empty() ? first : table.column(columns.second);
+  const std::size_t third = columns.third.empty() ? first : table.column(columns.third);
   const std::size_t rows = limit ? std::min(table.rows(), static_cast<std::size_t>(limit)) : table.rows();
   texts.file = io::printable(path);
   require<FileError>(rows > 0, texts.file, ": has no rows");
   for (std::size_t row = 0; row < rows; ++row) {
     texts.first.emplace_back(table[row][first]);
     if (!columns.second.empty()) texts.second.emplace_back(table[row][second]);
+    if (!columns.third.empty()) texts.third.emplace_back(table[row][third]);
     for (const std::size_t cell : cells) texts.labels.push_back(label_in(table[row][cell]));
     texts.lines.push_back(table.line(row));
   }
   return texts;
+}
+
+LabelledTexts as_pairs(LabelledTexts texts) {
+  if (texts.third.empty() || !texts.labels.empty()) return texts;
+  LabelledTexts pairs;
+  pairs.file = texts.file;
+  pairs.label_columns = {"score"};
+  for (std::size_t row = 0; row < texts.first.size(); ++row)
+    for (const bool belongs : {true, false}) {
+      pairs.first.push_back(texts.first[row]);
+      pairs.second.push_back(belongs ? texts.second[row] : texts.third[row]);
+      pairs.labels.emplace_back(belongs ? "1" : "0");
+      pairs.lines.push_back(texts.lines[row]);
+    }
+  return pairs;
 }
 
 LabelledTexts read_ag_news(const std::string& path, Index limit, std::optional<std::uint64_t> seed) {
@@ -194,6 +211,9 @@ Classes numbered_classes(int highest) {
 
 std::vector<std::string> labels_in(const LabelledTexts& train, const LabelledTexts& valid) {
   std::vector<std::string> labels = train.label_columns;
+  for (const std::string& name : labels)
+    require<FileError>(labels.size() == 1 || (!name.empty() && name.find('|') == name.npos), train.file,
+                       ": the column ", io::quoted_name(name), " cannot be a label; its name is empty or has a |");
   if (labels.size() == 1) {
     std::set<std::string> names;
     for (const LabelledTexts* texts : {&train, &valid})
@@ -244,20 +264,23 @@ Targets label_sets(const LabelledTexts& texts, const std::vector<std::string>& l
   return targets;
 }
 
-Targets numbers_in(const LabelledTexts& texts, double least, double most) {
+Targets numbers_in(const LabelledTexts& texts, double least, double most, const std::vector<std::string>& labels) {
   const std::size_t columns = texts.label_columns.size();
-  Targets targets{static_cast<Index>(columns), {}};
+  Targets targets{static_cast<Index>(columns), std::vector<float>(texts.labels.size())};
+  const std::vector<std::size_t> places = places_of(texts, labels);
   for (std::size_t i = 0; i < texts.labels.size(); ++i) {
     const std::string& cell = texts.labels[i];
-    const char* const begin = cell.data() + (cell.starts_with('+') ? 1 : 0);
+    const char* const begin = cell.data() + (cell.starts_with('+') && !cell.starts_with("+-") ? 1 : 0);
     const char* const end = cell.data() + cell.size();
     double value = 0;
     const auto [stop, error] = std::from_chars(begin, end, value);
     const bool is_number = error == std::errc() && stop == end && value >= least && value <= most;
-    const bool is_any = least < -1;
     require<FileError>(is_number, texts.where(i / columns), ": the label is ", io::quoted_name(cell),
-                       is_any ? " but must be a number" : " but must be a number from 0 to 1");
-    targets.values.push_back(static_cast<float>(value));
+                       " but must be a number",
+                       most > 1    ? ""
+                       : least < 0 ? " from -1 to 1"
+                                   : " from 0 to 1");
+    targets.values[i - i % columns + places[i % columns]] = static_cast<float>(value);
   }
   return targets;
 }

@@ -12,7 +12,8 @@ namespace heddle::examples {
 struct LabelledTexts {
   std::string file;                        // printable
   std::vector<std::string> first, second;  // `second` is empty without pairs
-  std::vector<std::string> label_columns;  // names of the columns of cells, at least one if there is a table
+  std::vector<std::string> third;          // texts that do not belong to `first`; empty without them
+  std::vector<std::string> label_columns;  // names of the columns of cells; empty without labels
   std::vector<std::string> labels;  // cells, row by row, without blanks around them; a whole number has one form: 2 for
                                     // 2.0
   std::vector<std::size_t> lines;   // line of each row, from 1
@@ -23,6 +24,7 @@ struct LabelledTexts {
 /// The columns of a table, and its format.
 struct TableColumns {
   std::string text, second, label;  // `second` is empty without pairs; `label` may be several with commas between them
+  std::string third = "";           // a text that does not belong to `text`; empty if there is none
   std::string format = "auto";  // csv, tsv, or auto: that of the file's name (.csv, .tsv), otherwise of its first line
 };
 
@@ -30,6 +32,10 @@ struct TableColumns {
 /// of another name is CSV if it has commas and no tabs. Prints a note for each kind of change to the text. @throws
 /// FileError as the readers of tables do, and for a table without rows.
 LabelledTexts read_table(const std::string& path, const TableColumns& columns, Index limit);
+
+/// Returns texts as they are, or, if they have third texts and no labels, two pairs for each: the second text with the
+/// label 1, and the third one with the label 0.
+LabelledTexts as_pairs(LabelledTexts texts);
 
 /// Reads `limit` rows of a file of AG News (0: all) and repairs their text: the first ones, or, given a seed, rows
 /// that it draws, in the file's order. The labels are the numbers of the classes, from 0. @throws FileError as
@@ -59,15 +65,16 @@ struct Targets {
 };
 /// Returns the labels of both files: the names of the columns, or, if there is one column of names with | between them,
 /// the distinct names sorted by their bytes. @throws FileError for no label, for more than 10,000, and for a name that
-/// is empty or has invalid bytes or control characters.
+/// is empty, has invalid bytes or control characters, or is that of a column and has a |.
 std::vector<std::string> labels_in(const LabelledTexts& train, const LabelledTexts& valid);
 /// Returns 1 for each label that a row has, and 0 for the others. A row of one column has the labels that its cell
 /// names; several columns hold 0 or 1 for the label of their place. @throws FileError with file and line for a name
 /// that is no label or is there twice, for another cell, and unless there is a column for each label.
 Targets label_sets(const LabelledTexts& texts, const std::vector<std::string>& labels);
-/// Returns the numbers in the cells. @throws FileError with file and line for a cell that is no number from `least` to
-/// `most`.
-Targets numbers_in(const LabelledTexts& texts, double least, double most);
+/// Returns the numbers in the cells. If columns have the names of labels, each number is at its label's place. @throws
+/// FileError with file and line for a cell that is no number from `least` to `most`, and if only some of the columns
+/// have the name of a label.
+Targets numbers_in(const LabelledTexts& texts, double least, double most, const std::vector<std::string>& labels = {});
 
 /// Returns the classes of labels that are numbers: LABEL_0, LABEL_1 and so on up to the highest.
 Classes numbered_classes(int highest);

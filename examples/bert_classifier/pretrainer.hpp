@@ -67,7 +67,7 @@ struct Pretrainer {
       for (std::size_t m = 0; m < labels.size(); ++m) ClassTally::add(1, best[m] == labels[m]);
     }
   };
-  Tally tally(Index /*rows*/) const { return {}; }
+  Tally tally(const data::Corpus&, Index /*rows*/) const { return {}; }
 
   static void visit(auto& self, auto&& f) { f("", self.model); }
 };

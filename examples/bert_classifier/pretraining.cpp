@@ -18,7 +18,7 @@ class BertPretraining : public BertProgram {
 
   BertPretraining(const Setup& setup, const Flags& own) : own_(own), setup_(setup, own) {
     require(own.freeze == "none", "--pretrain and --freeze exclude each other");
-    for (const char* flag : {"--task", "--train", "--text", "--text-pair", "--label"})
+    for (const char* flag : {"--problem", "--task", "--train", "--text", "--text-pair", "--label", "--label-weights"})
       require(!setup_.flags().is_given(flag), "--pretrain and ", flag, " exclude each other");
     require<FileError>(setup_.config().bert() && setup_.config().model_type() == "bert",
                        io::printable(setup_.folder() + "/config.json"),

@@ -16,6 +16,9 @@ struct BertFlags {
   std::string pad_to_max = "no", label_weights = "none";
   std::vector<std::string> pretrain;
   TableColumns columns;
+  bool is_reranker = false;  // whether the program is sentence_trainer
+  // Returns the flag that asks for the problem.
+  std::string asked() const { return is_reranker ? "--loss rerank" : "--problem " + problem; }
   static std::vector<std::string> choices() {
     return {"classes", "label sets", "values", "pair scores", "word labels", "masked tokens"};
   }
@@ -97,7 +100,7 @@ class BertSetup {
   void require_problem(models::Problem problem) const {
     const auto kind = config_.json.find("problem_type");
     require<FileError>(!config_.problem_type || *config_.problem_type == problem, config_file(), ": 'problem_type' is ",
-                       kind == config_.json.end() ? "" : kind->dump(), ", which contradicts --problem ", own_.problem);
+                       kind == config_.json.end() ? "" : kind->dump(), ", which contradicts ", own_.asked());
   }
   std::string config_file() const { return io::printable(folder_ + "/config.json"); }
   const std::string& folder() const { return folder_; }  // has the initial weights; empty if they are drawn
@@ -331,8 +334,7 @@ class FineTuning : public BertProgram {
           kinds != setup_.config().json.end() && kinds->is_array() && kinds->size() == 1 && (*kinds)[0].is_string();
       const std::string kind = has_name ? (*kinds)[0].get<std::string>() : head;
       require<FileError>(kind.ends_with(head) || kind.find("For") == kind.npos, setup_.config_file(),
-                         ": 'architectures' is ", io::quoted_name(kind), ", whose head is not that of --problem ",
-                         own.problem);
+                         ": 'architectures' is ", io::quoted_name(kind), ", whose head is not that of ", own.asked());
     }
     if (setup.flags.predict.empty()) return;
     require(!setup_.folder().empty(), "--predict needs the folder of a model, --out or --model");

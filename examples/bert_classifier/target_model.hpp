@@ -185,7 +185,7 @@ struct TargetModel {
     std::variant<SetTally, ValueTally> results_;
     std::vector<double> numbers_;
   };
-  Tally tally(Index rows) const { return {kind, rows, targets->width}; }
+  Tally tally(const data::Corpus&, Index rows) const { return {kind, rows, targets->width}; }
 
   static void visit(auto& self, auto&& f) { f("", self.model); }
 };

@@ -98,7 +98,7 @@ struct WordModel {
     train::EntityScores entities_;
     std::vector<double> numbers_;
   };
-  Tally tally(Index /*rows*/) const { return Tally(*names); }
+  Tally tally(const data::Corpus&, Index /*rows*/) const { return Tally(*names); }
 
   static void visit(auto& self, auto&& f) { f("", self.model); }
 };

@@ -110,6 +110,9 @@ class WordSystem : public FineTuning {
 
   void read_sentences() {
     require(!own_.train.empty() && !own_.valid.empty(), "--problem token needs --train and --valid, CoNLL files");
+    for (const std::string& path : {own_.train, own_.valid})
+      require<FileError>(!data::is_token_file(path), io::printable(path),
+                         ": is a token file, whose words have no labels; --problem token needs a CoNLL file");
     const data::LabelledWords train = read(own_.train, train_rows()), valid = read(own_.valid, valid_rows());
     std::vector<std::string>& names = setup_.config().labels;
     if (!has_head_) {

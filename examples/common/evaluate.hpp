@@ -78,6 +78,13 @@ Tensor<float> loss_of(const Model& model, const Tensor<float>& z, const Inputs& 
     return cross_entropy(z, inputs.labels);
 }
 
+// Whether the loss compares the rows of a batch with each other, as in-batch negatives do. A part of a batch has no loss
+// of its own then: the model's forward() gives vectors of `width()` elements, and loss() takes those of the whole batch.
+template <class Model>
+constexpr bool compares_rows = requires {
+  Model::compares_rows;
+};
+
 // Returns what is compared with the labels to count correct rows: the model's own predictions, otherwise the class with
 // the highest logit.
 template <class Model, class Inputs>
@@ -116,8 +123,8 @@ struct SplitScores {
   }
 };
 
-// Counts what a classifier predicts. A model with another task has tally(rows), which returns an object of this form
-// for a split of so many rows. The numbers of several processes are added up before report() is called.
+// Counts what a classifier predicts. A model with another task has tally(split, rows), which returns an object of this
+// form for the first rows of a split. The numbers of several processes are added up before report() is called.
 class ClassTally {
  public:
   explicit ClassTally(int classes) : numbers_(static_cast<std::size_t>(classes * classes)), classes_(classes) {}
@@ -147,9 +154,9 @@ class ClassTally {
 };
 
 template <class Model>
-auto make_tally(const Model& model, Index rows, int classes) {
-  if constexpr (requires { model.tally(rows); })
-    return model.tally(rows);
+auto make_tally(const Model& model, const data::Corpus& split, Index rows, int classes) {
+  if constexpr (requires { model.tally(split, rows); })
+    return model.tally(split, rows);
   else
     return ClassTally(classes);
 }
@@ -164,7 +171,7 @@ SplitScores evaluate(const Model& model, const data::Corpus& split, Index batch_
   data::Batches batches(rows, batch_size, data::Order::sequential);
   const Device device = device_of(model);
   const distributed::Communicator& communicator = Processes::all().communicator();
-  auto tally = make_tally(model, rows, classes);
+  auto tally = make_tally(model, split, rows, classes);
   std::vector<double> found;  // the loss and the labels of each batch; those of other processes are zeros here
   for (Index number = 0; number < batches.per_epoch(); ++number) {
     if (number % communicator.size() != communicator.rank()) {
@@ -221,13 +228,14 @@ inline std::string to_text(std::span<const train::Metric> metrics) {
 }
 
 // Prints and writes the scores of each split that has rows, and returns them. Of training texts in token files it takes
-// the first 1,000. Throws RunFailed for a loss that is not finite.
+// the first 1,000, and of training examples that are searched the first 5,000. Throws RunFailed for a loss that is not finite.
 template <class A, class Model>
 FinalScores report(const Model& model, const Splits& splits, const TrainerFlags& flags, train::MetricsFile& metrics) {
-  constexpr Index most_of_files = 1000;
+  constexpr Index most_of_files = 1000, most_to_search = 5000;
   const auto scores_of = [&](const char* name, const data::Corpus& rows) {
-    const bool takes_all = rows.is_in_memory() || &rows != &splits.train;
-    const Index most = takes_all ? rows.count() : most_of_files;
+    Index most = rows.count();
+    if (&rows == &splits.train && !rows.is_in_memory()) most = most_of_files;
+    if (&rows == &splits.train && compares_rows<Model>) most = std::min(most, most_to_search);
     SplitScores s = evaluate<A>(model, rows, flags.batch_size, splits.classes, most);
     if (rows.count() == 0) return s;
     require<train::RunFailed>(std::isfinite(s.loss), "the ", name, " loss is not finite");

@@ -258,6 +258,11 @@ CLI::Validator not_empty() {
 void add_path(CLI::App& app, const std::string& flag, std::string& value, const std::string& help) {
   app.add_option(flag, value, help)->check(not_empty());
 }
+void add_positive(CLI::App& app, const std::string& flag, double& value, const std::string& help) {
+  app.add_option(flag, value, help)
+      ->check(number<double>("a positive number", [](double x) { return x > 0 && std::isfinite(x); }))
+      ->capture_default_str();
+}
 void add_paths(CLI::App& app, const std::string& flag, std::vector<std::string>& values, const std::string& help) {
   app.add_option(flag, values, help)->check(not_empty())->allow_extra_args(false);
 }
@@ -312,6 +317,14 @@ ParsedFlags parse_flags(int argc, char** argv, const std::string& description, c
     f.sizes.head_dim = f.sizes.d_model / f.sizes.heads;
   if (f.threads > 0) set_threads(f.threads);
   return parsed;
+}
+
+std::optional<std::string> value_of(const std::vector<std::string>& words, const std::string& flag) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i].starts_with(flag + '=')) return words[i].substr(flag.size() + 1);
+    if (words[i] == flag) return i + 1 < words.size() ? words[i + 1] : "";
+  }
+  return std::nullopt;
 }
 
 }  // namespace heddle::examples

@@ -75,12 +75,13 @@ bool parse_command_line(CLI::App& app, int argc, char** argv);
 ParsedFlags parse_flags(int argc, char** argv, const std::string& description, const TrainerFlags& defaults,
                         const std::function<void(CLI::App&)>& add_own);
 
-// These functions add a flag: a switch, whose value becomes "yes"; a choice, whose value is one of several words; or a
-// path, which must not be empty.
+// These functions add a flag: a switch, whose value becomes "yes"; a choice, whose value is one of several words; a
+// path, which must not be empty; or a positive number.
 void add_switch(CLI::App& app, const std::string& flag, std::string& value, const std::string& help);
 void add_choice(CLI::App& app, const std::string& flag, std::string& value, const std::vector<std::string>& choices,
                 const std::string& help);
 void add_path(CLI::App& app, const std::string& flag, std::string& value, const std::string& help);
+void add_positive(CLI::App& app, const std::string& flag, double& value, const std::string& help);
 // A flag that may be given several times, with one path each.
 void add_paths(CLI::App& app, const std::string& flag, std::vector<std::string>& values, const std::string& help);
 // Replaces the help of a common flag. The new help does not show the default value.
@@ -88,5 +89,9 @@ void set_help(CLI::App& app, const std::string& flag, const std::string& help);
 
 // Returns the text of --version: the versions of heddle, the compiler, Eigen and oneDNN, and whether CUDA is built in.
 std::string version_text();
+
+// Returns the value of a flag among the words of a command line, as `--flag value` or `--flag=value`, before they are
+// parsed.
+std::optional<std::string> value_of(const std::vector<std::string>& words, const std::string& flag);
 
 }  // namespace heddle::examples

@@ -61,7 +61,10 @@ std::map<std::string, std::string> listed_files(const std::string& config) {
   return sums;
 }
 
+// Writes a file unless it has this content. Makes its folder.
 void write_if_new(const std::string& file, const std::string& text) {
+  std::error_code error;  // write_atomically() reports it
+  std::filesystem::create_directories(std::filesystem::path(file).parent_path(), error);
   if (!io::path_exists(file) || io::read_file(file) != text) io::write_atomically(file, text);
 }
 
@@ -213,8 +216,9 @@ SavedConfig read_config(const std::string& path, const std::string& program, con
   SavedConfig config;
   config.vocabulary = members.count("vocab_size", 1, std::numeric_limits<std::int32_t>::max());
   const nlohmann::json& labels = members.at("labels");
-  const bool chooses = json.value("objective", nlohmann::json("classes")) == "classes";  // one class of several
-  if (!labels.is_array() || labels.size() < (chooses ? 2 : 1))
+  // Whether the model chooses one class of several.
+  const bool chooses = json.value("objective", nlohmann::json("classes")) == "classes" && !json.contains("loss");
+  if (!labels.is_array() || (chooses && labels.size() < 2))
     refuse("'labels'", labels, chooses ? "a list of the names of at least two classes" : "a list of names");
   for (const auto& label : labels) {
     if (!label.is_string())

@@ -9,7 +9,7 @@
 //   Tensor<float> loss(const Tensor<float>& logits, const Inputs&) const       the mean over the inputs' labels
 //   Tensor<Index> predicted(const Tensor<float>& logits, const Inputs&) const  [M] compared with the labels
 //   bool has_accuracy() const                               whether the rows predicted correctly are reported
-//   auto tally(Index rows) const                            counts the results on a split, as ClassTally
+//   auto tally(const data::Corpus& split, Index rows) const   counts the results on a split, as ClassTally
 #pragma once
 #include <exception>
 #include <functional>
@@ -308,12 +308,22 @@ class Training {
     }
     std::vector<OfPart> results(static_cast<std::size_t>(parts_));
     const distributed::Parts shards = distributed::parts_of(communicator.rank(), communicator.size(), flags_.shards);
-    for (Index part = shards.first * flags_.accumulate; part < shards.last * flags_.accumulate; ++part) {
+    const distributed::Parts own{shards.first * flags_.accumulate, shards.last * flags_.accumulate};
+    Tensor<float> vectors;  // [B, D] of the whole batch, with their gradient, if the loss compares rows
+    if constexpr (compares_rows<Model>) {
+      OfPart all;
+      vectors = vectors_with_gradient(inputs, own, random, all);
+      if (own.first == 0) results[0] = all;
+    }
+    for (Index part = own.first; part < own.last; ++part) {
+      const BatchPart place = data::place_of_part(inputs.sequences, part, parts_);
       const auto compute = [&] {
-        results[static_cast<std::size_t>(part)] =
-            backward_of_part(inputs, data::place_of_part(inputs.sequences, part, parts_), random);
+        if constexpr (compares_rows<Model>)
+          backward_of_vectors(inputs, place, random, vectors);
+        else
+          results[static_cast<std::size_t>(part)] = backward_of_part(inputs, place, random);
       };
-      if (part + 1 == shards.last * flags_.accumulate) {
+      if (part + 1 == own.last) {
         gradients_->add_last_part(compute);
         break;
       }
@@ -356,6 +366,43 @@ class Training {
     backward(loss, full<float>(Shape{}, share, flags_.target_device()));
     const Index correct = count_correct(predicted_by(model_, detach(z), there).to(Device::cpu), here.labels);
     return {loss.item() * static_cast<double>(rows), static_cast<double>(correct), static_cast<double>(rows)};
+  }
+
+  // Returns the vectors of the whole batch as a variable with the gradient of the loss: those of this process's parts
+  // are computed without a graph, those of other processes are received (GradCache, Gao et al. 2021).
+  template <class Inputs>
+  Tensor<float> vectors_with_gradient(const Inputs& inputs, const distributed::Parts& own, const Random& random,
+                                      OfPart& result) {
+    const Index rows = inputs.sequences.count(), width = model_.width();
+    std::vector<float> all(static_cast<std::size_t>(rows * width));
+    for (Index number = own.first; number < own.last; ++number) {
+      const NoGrad quiet;
+      const BatchPart place = data::place_of_part(inputs.sequences, number, parts_);
+      if (place.sequences == 0) continue;
+      Random dropout = random.for_part(place);
+      const auto there = part(inputs, place).to(flags_.target_device());
+      const std::vector<float> values = logits<A>(model_, there, &dropout).host();
+      std::copy(values.begin(), values.end(), all.begin() + place.first_sequence * width);
+    }
+    processes_.communicator().all_reduce(std::span(all));
+    const Tensor<float> vectors = variable(Tensor<float>({rows, width}, all).to(flags_.target_device()));
+    const auto there = inputs.to(flags_.target_device());
+    const Tensor<float> loss = loss_of(model_, vectors, there);
+    backward(loss);
+    const auto labels = static_cast<double>(inputs.labels.size());
+    const Tensor<Index> predicted = predicted_by(model_, detach(vectors), there).to(Device::cpu);
+    result = {loss.item() * labels, static_cast<double>(count_correct(predicted, inputs.labels)), labels};
+    return vectors;
+  }
+  // Computes a part's vectors again, with a graph, and its gradients from theirs.
+  template <class Inputs>
+  void backward_of_vectors(const Inputs& inputs, const BatchPart& place, const Random& random,
+                           const Tensor<float>& vectors) {
+    if (place.sequences == 0) return;
+    Random dropout = random.for_part(place);
+    const auto there = part(inputs, place).to(flags_.target_device());
+    backward(logits<A>(model_, there, &dropout),
+             vectors.grad().leading(place.first_sequence, place.first_sequence + place.sequences));
   }
 
   // Returns the sum of the results of all parts, added in the order of the parts. A process has those of its own parts.
@@ -549,7 +596,8 @@ class Training {
   const Tensor<float> unit_ = ones<float>(Shape{}, flags_.target_device());  // the gradient of each loss
   const Index parts_ = flags_.shards * flags_.accumulate;                    // of a batch
   // Whether steps are replayed as CUDA graphs.
-  const bool replays_ = flags_.target_device() == Device::cuda && flags_.graph == "auto" && parts_ == 1;
+  const bool replays_ =
+      flags_.target_device() == Device::cuda && flags_.graph == "auto" && parts_ == 1 && !compares_rows<Model>;
   const Index longest_ = splits_.train.longest();
   cuda::Graph graph_{replays_ ? Device::cuda : Device::cpu};
   std::optional<distributed::GradientSum> gradients_;  // of the parts of a step

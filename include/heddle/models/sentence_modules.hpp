@@ -168,16 +168,18 @@ struct SentenceModel {
       if (module.changes_rows) x = module(x);
     return x;
   }
-  // Returns the vectors of the texts [B, D']. `prompt` is the number of the tokens of the prompt.
+  // Returns the vectors of the texts [B, D']. `prompt` is the number of the tokens of the prompt. The encoder's dropout
+  // is active if and only if `random` is given.
   template <class A>
-  Tensor<float> vectors(const Tensor<int>& ids, const Sequences& sequences, Index prompt) const {
+  Tensor<float> vectors(const Tensor<int>& ids, const Sequences& sequences, Index prompt,
+                        Random* random = nullptr) const {
     Tensor<float> x, y;
     auto module = modules.begin();
-    if (reads_first_rows_only(prompt)) {
+    if (!random && reads_first_rows_only(prompt)) {
       y = cast<float>(encoder.template first<A>(ids, sequences));
       ++module;
     } else {
-      x = cast<float>(encoder.template forward<A>(ids, sequences));
+      x = cast<float>(encoder.template forward<A>(ids, sequences, {.random = random}));
     }
     for (; module != modules.end(); ++module)
       if (const auto* const pooling = module->as<PoolingModule>())

@@ -25,7 +25,7 @@ class SentenceFolder {
         settings_(file_.object()),
         type_(settings_.text_or("model_type", "")) {}
 
-  std::shared_ptr<const SentenceState> load(const LoadOptions& options) const {
+  std::shared_ptr<SentenceState> load(const LoadOptions& options) const {
     const bool is_late = is_late_interaction();
     const TransformerSettings transformer =
         modules_.empty() ? TransformerSettings{.folder = folder_}
