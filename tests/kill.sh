@@ -62,3 +62,6 @@ small=(--layers 2 --d-model 32 --heads 2 --ff-width 64 --max-length 64)
 check_rounds bert_classifier --pretrain plain.txt "${small[@]}" --batch-size 64 --epochs 2 --checkpoint-every 7
 mv whole base
 check_rounds bert_classifier --model base --task sst2 --train-rows 800 --epochs 2 --checkpoint-every 7
+awk -v OFS='\t' 'NR == 1 { print "text", "pair"; next } NF > 3 { first = $1 " " $2; sub(/^[^ ]+ /, ""); print first, $0 }' plain.txt >pairs.tsv
+head -n 60 pairs.tsv >few.tsv
+check_rounds sentence_trainer --model base --loss in_batch --train pairs.tsv --valid few.tsv --text text --text-pair pair --train-rows 400 --batch-size 16 --accumulate 2 --epochs 2 --checkpoint-every 7
