@@ -3,7 +3,7 @@
 # ship with the project. Prints `ok: …` or `FAILED: …` for each claim.
 set -uo pipefail
 code=0
-for program in sst2 ag_news surnames bert_classifier tokenize; do
+for program in sst2 ag_news surnames bert_classifier problems sentence_trainer tokenize; do
   "$(dirname "$0")/$program.sh" "$1" || code=1
 done
 exit $code

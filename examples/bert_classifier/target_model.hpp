@@ -101,12 +101,12 @@ struct TargetModel {
   class SetTally {
    public:
     explicit SetTally(Index labels) : scores_(labels) {}
-    void add(const Tensor<float>& z, const Tensor<float>& targets) {
+    void add(const Tensor<float>& z, const Tensor<float>& wanted) {
       const auto width = static_cast<std::size_t>(z.dim(1));
       std::vector<std::uint8_t> expected(width), predicted(width);
       for (Index b = 0; b < z.dim(0); ++b) {
         for (std::size_t c = 0; c < width; ++c) {
-          expected[c] = targets.data()[static_cast<std::size_t>(b) * width + c] > 0.5f;
+          expected[c] = wanted.data()[static_cast<std::size_t>(b) * width + c] > 0.5f;
           predicted[c] = z.data()[static_cast<std::size_t>(b) * width + c] > 0;
         }
         scores_.add(expected, predicted);
@@ -128,11 +128,11 @@ struct TargetModel {
    public:
     ValueTally(Index rows, Index width, bool are_scores)
         : numbers_(static_cast<std::size_t>(2 * rows * width)), width_(width), are_scores_(are_scores) {}
-    void add(Index first, const Tensor<float>& z, const Tensor<float>& targets) {
+    void add(Index first, const Tensor<float>& z, const Tensor<float>& wanted) {
       for (Index i = 0; i < z.size(); ++i) {
         const auto place = static_cast<std::size_t>(2 * (first * width_ + i));
         const double x = double{z.data()[i]};
-        numbers_[place] = double{targets.data()[i]};
+        numbers_[place] = double{wanted.data()[i]};
         numbers_[place + 1] = are_scores_ ? 1 / (1 + std::exp(-x)) : x;
       }
     }

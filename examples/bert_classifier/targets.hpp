@@ -1,6 +1,7 @@
 // Models whose targets are numbers: sets of labels, values, and scores of pairs.
 #pragma once
 #include <charconv>
+#include <heddle/models/reranker.hpp>
 
 #include "setup.hpp"
 #include "target_model.hpp"
@@ -33,9 +34,11 @@ class TargetSystem : public FineTuning {
     if (flags.predict.empty()) read_rows();
     nlohmann::json& json = setup_.config().json;
     if (!json.is_object()) json = nlohmann::json::object();
-    if constexpr (kind == TargetKind::pair_scores)
+    if constexpr (kind == TargetKind::pair_scores) {
       json.erase("problem_type");  // with it, transformers would train with another loss
-    else
+      has_sigmoid_ = !has_head_ || models::Reranker::has_sigmoid(setup_.folder());
+      if (!has_sigmoid_) json["sentence_transformers"]["activation_fn"] = "torch.nn.modules.linear.Identity";
+    } else
       json["problem_type"] = kind == TargetKind::values ? "regression" : "multi_label_classification";
     setup_.make_tokenizer();
   }
@@ -90,7 +93,8 @@ class TargetSystem : public FineTuning {
     if (kind == TargetKind::label_sets)
       for (std::size_t c = 0; c < logits.size(); ++c)
         if (logits[c] > 0) line += (line.empty() ? "" : "|") + labels()[c];
-    for (const double x : logits) add(kind == TargetKind::values || setup_.flags().logits ? x : 1 / (1 + std::exp(-x)));
+    for (const double x : logits)
+      add(kind == TargetKind::values || setup_.flags().logits || !has_sigmoid_ ? x : 1 / (1 + std::exp(-x)));
     if (std::puts(line.c_str()) < 0) flush_output(errno);
   }
 
@@ -179,6 +183,7 @@ class TargetSystem : public FineTuning {
 
   LabelledTexts train_, valid_;
   std::shared_ptr<const Targets> targets_ = std::make_shared<const Targets>();
+  bool has_sigmoid_ = true;              // whether the score of a pair is the sigmoid of its logit
   std::vector<float> positive_weights_;  // empty if all are 1
 };
 

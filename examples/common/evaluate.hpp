@@ -78,8 +78,9 @@ Tensor<float> loss_of(const Model& model, const Tensor<float>& z, const Inputs& 
     return cross_entropy(z, inputs.labels);
 }
 
-// Whether the loss compares the rows of a batch with each other, as in-batch negatives do. A part of a batch has no loss
-// of its own then: the model's forward() gives vectors of `width()` elements, and loss() takes those of the whole batch.
+// Whether the loss compares the rows of a batch with each other, as in-batch negatives do. Then a part of a batch has
+// no loss of its own: the model's forward() gives vectors of width() elements, and loss() takes those of the whole
+// batch.
 template <class Model>
 constexpr bool compares_rows = requires {
   Model::compares_rows;
@@ -228,7 +229,8 @@ inline std::string to_text(std::span<const train::Metric> metrics) {
 }
 
 // Prints and writes the scores of each split that has rows, and returns them. Of training texts in token files it takes
-// the first 1,000, and of training examples that are searched the first 5,000. Throws RunFailed for a loss that is not finite.
+// the first 1,000, and of examples with a loss that compares rows the first 5,000. Throws RunFailed for a loss that is
+// not finite.
 template <class A, class Model>
 FinalScores report(const Model& model, const Splits& splits, const TrainerFlags& flags, train::MetricsFile& metrics) {
   constexpr Index most_of_files = 1000, most_to_search = 5000;

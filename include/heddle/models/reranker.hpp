@@ -27,12 +27,42 @@ class Reranker {
     require<FileError>(config.labels.size() == 1, io::printable(folder + "/config.json"), ": has ",
                        config.labels.size(), " labels; a reranker has one");
     require_sizes(config, folder);
-    const bool is_sigmoid = reads_sigmoid(folder);
+    const bool is_sigmoid = has_sigmoid(folder);
     detail::LoadedTokenizer tokenizer = detail::make_tokenizer(folder, config, 3);
     auto model = make_without_values<SequenceClassifier<>>(config);
     load_pretrained(model, folder);
     return Reranker(std::make_shared<const State>(std::move(config), std::move(tokenizer), std::move(model), options),
                     is_sigmoid);
+  }
+
+  /// Returns whether a folder's scores are sigmoids. @throws FileError for another function of torch; one that is not
+  /// torch's is ignored, as in sentence-transformers.
+  static bool has_sigmoid(const std::string& folder) {
+    const auto read = [](const io::JsonObject& object, const char* key) -> std::optional<bool> {
+      if (!object.has(key)) return std::nullopt;
+      const std::string path = object.text(key), name = path.substr(path.rfind('.') + 1);
+      if (!path.starts_with("torch.")) return std::nullopt;
+      require<FileError>(name == "Sigmoid" || name == "Identity", object.file(), ": '", key, "' is ",
+                         io::quoted_name(path), "; heddle has Sigmoid and Identity");
+      return name == "Sigmoid";
+    };
+    std::optional<bool> found;
+    // Without modules.json, sentence-transformers does not read its own settings.
+    const std::string settings_of_modules = folder + "/config_sentence_transformers.json";
+    if (has_modules(folder) && io::path_exists(settings_of_modules)) {
+      const io::JsonFile file(settings_of_modules);
+      const io::JsonObject settings = file.object();
+      require<FileError>(!settings.has("default_prompt_name"), settings.file(),
+                         ": 'default_prompt_name' is given; a reranker puts no prompt before a query");
+      found = read(settings, "activation_fn");
+    }
+    const io::JsonFile file(folder + "/config.json");
+    const io::JsonObject config = file.object();
+    if (!found && config.has("sentence_transformers"))
+      found = read(io::JsonObject(config.object("sentence_transformers"), config.file(), "'sentence_transformers'"),
+                   "activation_fn");
+    if (!found) found = read(config, "sbert_ce_default_activation_function");
+    return found.value_or(true);
   }
 
   /// Returns whether a score is the sigmoid of the logit.
@@ -92,36 +122,6 @@ class Reranker {
     }
     require<FileError>(list.size() == 1, shown, ": has ", list.size(), " modules; a reranker has one Transformer");
     return true;
-  }
-
-  // Returns whether a folder's scores are sigmoids. Throws FileError for another function of torch; one that is not
-  // torch's is ignored, as in sentence-transformers.
-  static bool reads_sigmoid(const std::string& folder) {
-    const auto read = [](const io::JsonObject& object, const char* key) -> std::optional<bool> {
-      if (!object.has(key)) return std::nullopt;
-      const std::string path = object.text(key), name = path.substr(path.rfind('.') + 1);
-      if (!path.starts_with("torch.")) return std::nullopt;
-      require<FileError>(name == "Sigmoid" || name == "Identity", object.file(), ": '", key, "' is ",
-                         io::quoted_name(path), "; heddle has Sigmoid and Identity");
-      return name == "Sigmoid";
-    };
-    std::optional<bool> found;
-    // Without modules.json, sentence-transformers does not read its own settings.
-    const std::string settings_of_modules = folder + "/config_sentence_transformers.json";
-    if (has_modules(folder) && io::path_exists(settings_of_modules)) {
-      const io::JsonFile file(settings_of_modules);
-      const io::JsonObject settings = file.object();
-      require<FileError>(!settings.has("default_prompt_name"), settings.file(),
-                         ": 'default_prompt_name' is given; a reranker puts no prompt before a query");
-      found = read(settings, "activation_fn");
-    }
-    const io::JsonFile file(folder + "/config.json");
-    const io::JsonObject config = file.object();
-    if (!found && config.has("sentence_transformers"))
-      found = read(io::JsonObject(config.object("sentence_transformers"), config.file(), "'sentence_transformers'"),
-                   "activation_fn");
-    if (!found) found = read(config, "sbert_ce_default_activation_function");
-    return found.value_or(true);
   }
 
   std::vector<float> run(const std::vector<text::Encoding>& pairs) const {
