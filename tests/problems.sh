@@ -245,9 +245,11 @@ claim 'the folders of transformers say which problem they are for' \
   'run "$bert" --model "$golden/multi" --predict - <<<"one two" && are_sets big red old && run "$bert" --model "$golden/regression" --predict - <<<"one two" && lines 1 "^[-0-9.e]*	[-0-9.e]*$" out &&
    run "$bert" --model "$golden/tagger" --predict - <<<"one two" && lines 3 "" out && run "$bert" --model "$golden/tagger_distilbert" --predict - <<<"one two" && lines 3 "" out'
 for folder in reranker reranker_old; do
-  claim "the folder $folder of sentence-transformers is for pairs" \
-    'run "$bert" --model "$golden/$folder" --problem pair --text-pair b --predict - <<<"one	two" && lines 1 "^0\.[0-9]*$" out && cp out scores && run "$bert" --model "$golden/$folder" --text-pair b --predict - <<<"one	two" && cmp out scores'
+  claim "the folder $folder of sentence-transformers is for pairs, and its scores are logits" \
+    'run "$bert" --model "$golden/$folder" --problem pair --text-pair b --predict - <<<"one	two" && lines 1 "^-*[0-9]\.[0-9]*$" out && cp out scores && run "$bert" --model "$golden/$folder" --text-pair b --predict - --logits <<<"one	two" && cmp out scores'
 done
+claim 'a folder without a setting gives sigmoids' \
+  'run "$bert" --model "$golden/reranker_plain" --problem pair --text-pair b --predict - <<<"one	two" && lines 1 "^0\.[0-9]*$" out && cp out scores && run "$bert" --model "$golden/reranker_plain" --problem pair --text-pair b --predict - --logits <<<"one	two" && ! cmp -s out scores'
 
 # --- refusals ---
 expected_notes='has no weights of the model head|has weights that the model does not have'
