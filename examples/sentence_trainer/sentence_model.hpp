@@ -29,7 +29,8 @@ struct TextSetBatch {
   Tensor<float> scores;  // [B] the similarities; empty without them
 
   TextSetBatch to(Device device) const {
-    return {ids.to(device), sequences.to(device), labels.to(device), scores ? scores.to(device) : scores};
+    return {ids.to(device), sequences.to(device), labels ? labels.to(device) : labels,
+            scores ? scores.to(device) : scores};
   }
   template <class F>
   void each_input(F&& f) {
