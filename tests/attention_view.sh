@@ -23,7 +23,7 @@ for model in films news names names_library scratch; do
   claim "the weights of $model are distributions" \
     'exits 0 "$view" --model $model --text "a fine film" --format csv --out w.csv && rows_sum_to_1 w.csv'
 done
-for model in bert distilbert sentence_mean; do
+for model in bert distilbert multi regression reranker tagger tagger_distilbert question_bert question_distilbert mask mask_distilbert sentence_{mean,cls,max_dense,prompt,weighted} splade colbert multi_vector; do
   claim "it draws the Hugging Face folder $model" \
     'exits 0 "$view" --model "$folders/$model" --text "hello world" --format csv --out w.csv && rows_sum_to_1 w.csv && grep -q "\[SEP\]" w.csv'
 done

@@ -2,7 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <heddle/io/write_atomically.hpp>
 #include <heddle/models/pretrained.hpp>
-#include <heddle/models/text_batches.hpp>
+#include <heddle/models/sentence_folder.hpp>
 #include <heddle/view/attention_files.hpp>
 
 #include "../ag_news/system.hpp"
@@ -92,11 +92,17 @@ pictures::AttentionMap attention_of_system(const ViewFlags& flags) {
   return make_map(model.attention(batch, Sequences::packed({static_cast<int>(ids.size())})), std::move(tokens), flags);
 }
 
-// Returns the attention of a model in a Hugging Face folder.
-pictures::AttentionMap attention_of_folder(const ViewFlags& flags) {
-  const models::PretrainedConfig config = models::read_config(flags.model);
-  models::require_sizes(config, flags.model);
-  const auto [tokenizer, has_types] = models::detail::make_tokenizer(flags.model, config, flags.second ? 3 : 2);
+// Returns the folder of the transformer: that of a model of sentence-transformers may be inside of its folder.
+std::string transformer_in(const std::string& folder) {
+  const auto modules = models::detail::read_modules(folder);
+  return modules.empty() ? folder : modules[0].folder;
+}
+
+// Returns the attention of a model in a Hugging Face folder, with any head.
+pictures::AttentionMap attention_of_folder(const std::string& folder, const ViewFlags& flags) {
+  const models::PretrainedConfig config = models::read_config(folder);
+  models::require_sizes(config, folder);
+  const auto [tokenizer, has_types] = models::detail::make_tokenizer(folder, config, flags.second ? 3 : 2);
   const text::Encoding text =
       flags.second ? tokenizer.encode_pair(flags.text, *flags.second) : tokenizer.encode(flags.text);
   const auto T = static_cast<Index>(text.ids.size());
@@ -106,14 +112,14 @@ pictures::AttentionMap attention_of_folder(const ViewFlags& flags) {
   std::vector<nn::AttentionRecord<float>> records;
   if (const models::BertConfig* bert = config.bert()) {
     auto model = models::make_without_values<models::BertEncoder<>>(*bert);
-    models::load_pretrained(model, flags.model);
+    models::load_pretrained(model, folder);
     Tensor<int> types;
     if (flags.second && has_types)
       types = Tensor<int>({T}, std::vector<int>(text.type_ids.begin(), text.type_ids.end()));
     model.forward(ids, one, {.types = types, .records = &records});
   } else {
     auto model = models::make_without_values<models::SequenceClassifier<>>(config);
-    models::load_pretrained(model, flags.model);
+    models::load_pretrained(model, folder);
     model.forward(ids, one, {.records = &records});
   }
   std::vector<std::string> tokens;
@@ -125,11 +131,11 @@ pictures::AttentionMap attention_of_folder(const ViewFlags& flags) {
 
 pictures::AttentionMap attention_of(const ViewFlags& flags) {
   require<FileError>(io::is_folder(flags.model), io::printable(flags.model), ": is not a folder; --model needs one");
-  const std::string path = flags.model + "/config.json", shown = io::printable(path);
+  const std::string folder = transformer_in(flags.model), path = folder + "/config.json", shown = io::printable(path);
   require<FileError>(io::path_exists(path), shown, ": is missing; --model needs the folder of a model");
   const io::JsonFile file(path);
   const io::JsonObject config = file.object();
-  if (config.has("model_type")) return attention_of_folder(flags);
+  if (config.has("model_type")) return attention_of_folder(folder, flags);
   require<FileError>(config.has("program"), shown,
                      ": is the configuration of neither a Hugging Face model nor a trainer's model");
   const std::string program = config.text("program");
