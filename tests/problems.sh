@@ -293,7 +293,8 @@ for kind in "${kinds[@]}"; do
 done
 problem pair
 refusal 'pair: a second text is needed' '^--problem pair needs --text-pair, the column of the second text$' "$bert" --problem pair --model pre --train train.tsv --valid dev.tsv --text text --label score
-refusal 'pair: --predict needs --text-pair, too' '^--problem pair needs --text-pair' "$bert" --out pair --predict -
+claim 'pair: --predict splits lines without --text-pair, too' \
+  'run "$bert" --out pair --text-pair other --predict - <<<"a film	a good film" && cp out scores && run "$bert" --out pair --predict - <<<"a film	a good film" && cmp out scores'
 refusal 'pair: there is one score' '^train.tsv: 2 columns of scores were given; a score of a pair is one$' "$bert" --problem pair --model pre --train train.tsv --valid dev.tsv --text text --text-pair other --label score,neg
 for kind in multi regression; do
   refusal "$kind: --label with a column twice is refused" '^--label names a column twice$' "$bert" --problem $kind --model pre --train train.tsv --valid dev.tsv --text text --label neg,neg

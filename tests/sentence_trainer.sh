@@ -53,6 +53,12 @@ claim 'of a reranker, the score of each pair' \
 claim 'a reranker learns from negatives, too' 'exits 0 "${model[@]}" --loss rerank --negative other --steps 2 && grep -q "^rows        256 training, 128 validation$" out'
 claim 'in_batch validates on scored pairs' 'exits 0 "${model[@]}" --loss in_batch --score score --steps 2 && grep -q "spearman" out'
 
+claim 'it needs no --text-pair, and --model finds it, too' 'exits 0 "$trainer" --out rerank --predict tabs.txt && cp out scores && exits 0 "$trainer" --model rerank --predict tabs.txt && cmp out scores'
+claim 'a truncated text is noted' 'exits 0 "$trainer" --out in_batch --max-length 3 --predict lines.txt && grep -q "note: 2 texts were truncated to 3 tokens" err'
+golden=$(dirname "$examples")/tests/golden/models
+claim 'several poolings keep their order' \
+  'exits 0 "$trainer" --model "$golden/sentence_prompt" --predict lines.txt && cp out vectors && exits 0 "$trainer" --model "$golden/sentence_prompt" "${model[@]:3:10}" --loss in_batch --lr 0 --weight-decay 0 --steps 1 --out pooled && exits 0 "$trainer" --out pooled --predict lines.txt && cmp out vectors'
+
 # --- large batches ---
 large=("${model[@]:0:11}" --lr 0.01 --loss in_batch --dropout 0.1 --steps 6 --schedule constant)
 first_loss() { losses "$1" | head -n 1; }
@@ -89,6 +95,14 @@ refusal 'a saved model keeps its loss' '--loss is cosine; the model in in_batch 
 refusal 'sizes are those of the model' '--layers: sentence_trainer has no use for this flag$' "${model[@]}" --layers 2
 refusal 'a reranker cannot be made from an encoder for prediction' 'has no weights of a classifier, so it cannot predict$' "$trainer" --loss rerank --model in_batch --predict tabs.txt --text-pair pair
 refusal 'an encoder is no reranker' '' "$trainer" --out rerank --loss in_batch --predict lines.txt
+awk -v OFS='\t' '{ print $0, NR == 1 ? "half" : 0.5 }' FS='\t' train.tsv >two.tsv
+refusal 'a pair has one score' '^two.tsv: 2 columns of scores were given; a pair has one$' "${model[@]/train.tsv/two.tsv}" --loss cosine --score score,half
+refusal 'scores or negatives, not both' '--loss rerank takes --score or --negative, not both$' "${model[@]}" --loss rerank --score score --negative other
+expected_notes='resuming'
+frozen=("${model[@]}" --loss in_batch --schedule constant --out frozen)
+exits 0 "${frozen[@]}" --steps 2
+refusal 'a run is not resumed with other frozen weights' '--freeze is embeddings instead of none' "${frozen[@]}" --resume --freeze embeddings
+claim 'a loss that is not finite ends with code 1' 'exits 1 "${model[@]:0:13}" "${cosine[@]}" --steps 1 --lr 1e38 --optimizer sgd && grep -q "the validation loss after step 1 is not finite" err'
 head -n 1 train.tsv >none.tsv
 refusal 'an empty table is refused' '^none.tsv: has no rows$' "${model[@]/train.tsv/none.tsv}"
 exit $code

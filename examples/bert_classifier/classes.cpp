@@ -52,7 +52,9 @@ class BertClassifierSystem : public FineTuning {
             encoded(valid_, class_of_each(valid_, labels(), may_be_numbers_)),
             {}};
   }
-  EncodedTexts encode(const std::vector<std::string>& lines) const { return encode_lines(lines); }
+  EncodedTexts encode(const std::vector<std::string>& lines) const {
+    return encode_lines(lines, !own_.columns.second.empty());
+  }
   Model make_model(Random& random) const { return make_classifier(random); }
 
  private:

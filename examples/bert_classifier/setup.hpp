@@ -180,7 +180,8 @@ class BertSetup {
     require(!scratch || flags_.model.empty(), "--from-scratch and --model exclude each other");
     require(!scratch || !pretrain, "--from-scratch and --pretrain exclude each other");
     require(is_saved_ || scratch || pretrain || !flags_.model.empty(),
-            "there is no model: give the folder of one with --model, or --from-scratch, or --pretrain");
+            "there is no model: give the folder of one with --model",
+            own_.is_reranker ? "" : ", or --from-scratch, or --pretrain");
     require(flags_.model.empty() || flags_.vocab.empty(), "--vocab: the model in --model has its own tokenizer");
     const bool table = !own_.train.empty() || !own_.valid.empty();
     for (const char* flag : {"--text", "--text-pair", "--label", "--format"})
@@ -383,11 +384,11 @@ class FineTuning : public BertProgram {
     freeze_all(encoder.norm);
   }
 
-  // Encodes lines of --predict: texts, or, with --text-pair, pairs with a tab between them.
-  EncodedTexts encode_lines(const std::vector<std::string>& lines) const {
+  // Encodes lines of --predict: texts, or pairs with a tab between them.
+  EncodedTexts encode_lines(const std::vector<std::string>& lines, bool are_pairs) const {
     std::vector<std::string> first = lines;
     std::vector<std::optional<std::string>> second;
-    if (!own_.columns.second.empty())
+    if (are_pairs)
       for (std::string& line : first) {
         const std::size_t tab = line.find('\t');
         second.push_back(tab == line.npos ? std::nullopt : std::optional(line.substr(tab + 1)));

@@ -29,7 +29,7 @@ class TargetSystem : public FineTuning {
     require(!flags.is_given("--task"), "--task: ", own.asked(), " needs a table, --train and --valid");
     require(kind == TargetKind::label_sets || !flags.is_given("--label-weights"),
             "--label-weights needs --problem multi");
-    require(kind != TargetKind::pair_scores || !own.columns.second.empty(), own.asked(),
+    require(kind != TargetKind::pair_scores || !flags.predict.empty() || !own.columns.second.empty(), own.asked(),
             " needs --text-pair, the column of the second text");
     if (flags.predict.empty()) read_rows();
     nlohmann::json& json = setup_.config().json;
@@ -62,7 +62,9 @@ class TargetSystem : public FineTuning {
     const std::size_t rows = train_.first.size();
     return {encoded(train_, numbers(0, rows)), encoded(valid_, numbers(rows, valid_.first.size())), {}};
   }
-  EncodedTexts encode(const std::vector<std::string>& lines) const { return encode_lines(lines); }
+  EncodedTexts encode(const std::vector<std::string>& lines) const {
+    return encode_lines(lines, kind == TargetKind::pair_scores || !own_.columns.second.empty());
+  }
   Model make_model(Random& random) const {
     Model model(make_classifier(random), kind, targets_, {});
     if (!positive_weights_.empty())
@@ -116,6 +118,8 @@ class TargetSystem : public FineTuning {
     for (const std::string& path : {own_.train, own_.valid})
       require<FileError>(!data::is_token_file(path), io::printable(path),
                          ": is a token file, whose labels are classes; ", own_.asked(), " needs a table");
+    require(own_.columns.label.empty() || own_.columns.third.empty(), own_.asked(),
+            " takes --score or --negative, not both");
     train_ = as_pairs(read_table(own_.train, own_.columns, train_rows()));
     valid_ = as_pairs(read_table(own_.valid, own_.columns, valid_rows()));
     const std::vector<std::string>& columns = train_.label_columns;
@@ -164,7 +168,9 @@ class TargetSystem : public FineTuning {
     if (text == "balanced") {
       const auto rows = static_cast<float>(train_.first.size());
       for (const Index with : rows_of_labels(0, train_.first.size()))
-        positive_weights_.push_back(with == 0 ? 1.f : (rows - static_cast<float>(with)) / static_cast<float>(with));
+        positive_weights_.push_back(with == 0 || static_cast<float>(with) == rows
+                                        ? 1.f
+                                        : (rows - static_cast<float>(with)) / static_cast<float>(with));
       return;
     }
     const char *at = text.data(), *const end = at + text.size();

@@ -200,7 +200,7 @@ SplitScores evaluate(const Model& model, const data::Corpus& split, Index batch_
     scores.rows += static_cast<Index>(found[i + 1]);
   }
   if (scores.rows > 0) scores.loss = sum / static_cast<double>(scores.rows);
-  tally.report(scores);
+  if (std::isfinite(scores.loss)) tally.report(scores);  // the caller reports a loss that is not
   return scores;
 }
 

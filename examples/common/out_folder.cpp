@@ -34,7 +34,10 @@ constexpr const char* written_files[] = {"model.safetensors",
                                          "tokenizer.json",
                                          "tokenizer_config.json",
                                          "special_tokens_map.json",
-                                         "added_tokens.json"};
+                                         "added_tokens.json",
+                                         "modules.json",
+                                         "sentence_bert_config.json",
+                                         "config_sentence_transformers.json"};
 
 // Returns the configuration in a config.json: the file's object, or its member 'heddle' if other programs read
 // the file too.
@@ -139,14 +142,13 @@ void describe_model(const OutFolder& out, const std::string& program, const Save
     require<FileError>(!io::path_exists(file) || io::read_file(file) == content || may_replace(name),
                        io::printable(file), ": differs from the file of this run; give another --out, or remove it");
   }
-  // A model folder is read with every tokenizer file in it, so those of an earlier run must not stay.
+  // A model folder is read with every tokenizer file and module in it, so those of an earlier run must not stay.
   std::vector<std::string> stale;
   for (const char* name : io::detail::tokenizer_file_names)
-    if (!model.empty() && !files.count(name) && io::path_exists(out.file(name))) {
-      require<FileError>(may_replace(name), io::printable(out.file(name)),
-                         ": is not a file of this run; give another --out, or remove it");
-      stale.push_back(out.file(name));
-    }
+    require<FileError>(model.empty() || files.count(name) || !io::path_exists(out.file(name)) || may_replace(name),
+                       io::printable(out.file(name)), ": is not a file of this run; give another --out, or remove it");
+  for (const auto& [name, sum] : earlier)
+    if (!files.count(name) && io::path_exists(out.file(name)) && may_replace(name)) stale.push_back(out.file(name));
   // A run that is killed here can be repeated, because config.json always lists the files that may be replaced: in a
   // new folder it is written first; in the folder of an earlier run the earlier list stays until the other files are
   // written.

@@ -52,6 +52,10 @@ class EncoderSystem : public SentenceProgram {
     if (is_saved)
       for (const auto& [file, sum] : setup.saved->files) read_model_file(folder_, *setup.saved, file);
     add_files(modules);
+    if (flags_.is_given("--dropout")) {
+      auto& sizes = std::get<models::BertConfig>(state_->config.sizes);
+      sizes.dropout = sizes.attention_dropout = flags_.dropout;
+    }
     if (flags_.predict.empty()) read_rows();
   }
 
@@ -75,6 +79,7 @@ class EncoderSystem : public SentenceProgram {
             {"--temperature", train::json_number(own_.temperature)},
             {"--margin", train::json_number(own_.margin)},
             {"--distance", own_.distance},
+            {"--freeze", own_.freeze},
             {"--score", train::checksum(scores.value())},
             {"--max-length", std::to_string(length_)},
             {"--dropout for every dropout", flags_.is_given("--dropout") ? "yes" : "no"}};
@@ -86,7 +91,10 @@ class EncoderSystem : public SentenceProgram {
   TextSplits read_splits() { return {std::move(train_), std::move(valid_), {}}; }
   EncodedTexts encode(const std::vector<std::string>& lines) const {
     EncodedTexts rows;
-    for (const text::Encoding& e : encode_all(lines)) rows.add(e.ids, 0, length_);
+    for (const text::Encoding& e : encode_all(lines)) {
+      rows.add(e.ids, 0, length_);
+      rows.truncated += e.truncated > 0;
+    }
     return rows;
   }
   Model make_model(Random& random) const {
@@ -133,9 +141,7 @@ class EncoderSystem : public SentenceProgram {
       const std::string number = std::to_string(list.size());
       if (const auto* pooling = module.as<of_sentences::PoolingModule>()) {
         nlohmann::ordered_json config{{"word_embedding_dimension", state_->config.bert()->D}};
-        for (const of_sentences::NamedPooling& known : of_sentences::named_poolings)
-          config[known.older_member] =
-              std::find(pooling->poolings.begin(), pooling->poolings.end(), known.pooling) != pooling->poolings.end();
+        set_poolings(pooling->poolings, config);
         config["include_prompt"] = pooling->includes_prompt;
         add(number + "_Pooling", "Pooling");
         files_[number + "_Pooling/config.json"] = config.dump(2) + '\n';
@@ -151,6 +157,25 @@ class EncoderSystem : public SentenceProgram {
         !modules.empty() && io::path_exists(settings)
             ? io::read_file(settings)
             : "{\n  \"prompts\": {},\n  \"default_prompt_name\": null,\n  \"similarity_fn_name\": \"cosine\"\n}\n";
+  }
+
+  // Describes poolings by the members that all versions of sentence-transformers read, which have one order. Another
+  // order needs the newer list of names.
+  static void set_poolings(const std::vector<models::Pooling>& poolings, nlohmann::ordered_json& config) {
+    std::vector<models::Pooling> in_order;
+    nlohmann::ordered_json members, names;
+    for (const of_sentences::NamedPooling& known : of_sentences::named_poolings) {
+      const bool is_on = std::find(poolings.begin(), poolings.end(), known.pooling) != poolings.end();
+      if (is_on) in_order.push_back(known.pooling);
+      members[known.older_member] = is_on;
+    }
+    for (const models::Pooling pooling : poolings)
+      for (const of_sentences::NamedPooling& known : of_sentences::named_poolings)
+        if (known.pooling == pooling) names.push_back(known.name);
+    if (in_order == poolings)
+      config.update(members);
+    else
+      config["pooling_mode"] = names;
   }
 
   // Returns the pooler of the model's folder, or a new one. It is not trained.
@@ -200,6 +225,8 @@ class EncoderSystem : public SentenceProgram {
 
   // Encodes the texts of a table's rows, and adds them to `sets`.
   SplitTexts encoded(const LabelledTexts& table, TextSets& sets, std::map<std::string, int>& numbers) const {
+    require<FileError>(table.label_columns.size() <= 1, table.file, ": ", table.label_columns.size(),
+                       " columns of scores were given; a pair has one");
     const std::vector<float> scores = table.labels.empty() ? std::vector<float>() : numbers_in(table, -1, 1).values;
     EncodedTexts rows;
     std::vector<const std::vector<std::string>*> columns{&table.first, &table.second};

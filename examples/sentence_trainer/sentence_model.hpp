@@ -109,8 +109,10 @@ struct SentenceTrainee {
     const std::vector<Tensor<float>> texts = by_place(vectors, batch);
     const Index count = batch.labels.dim(0);
     if (batch.scores) return full<Index>({count}, 0, vectors.device());
-    if (training.loss == "triplet")
+    if (training.loss == "triplet" && training.cosine_distance)
       return cast<Index>(cosine_similarity(texts[0], texts[1]) > cosine_similarity(texts[0], texts[2]));
+    if (training.loss == "triplet")
+      return cast<Index>(norm(texts[0] - texts[1], 2, {1}) < norm(texts[0] - texts[2], 2, {1}));
     const Tensor<float> scores = matmul(normalize(texts[0]), normalize(candidates(texts)), {.transpose_b = true});
     std::vector<Index> own(static_cast<std::size_t>(count));
     std::iota(own.begin(), own.end(), Index{0});

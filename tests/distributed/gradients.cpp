@@ -407,20 +407,25 @@ TEST_CASE("for_part: dropout of a part is that of its rows in the whole batch") 
     const auto first = dropout(rows, .4, generator), second = dropout(texts, .4, generator);
     const auto third = attention(columns(packed, 0, D), columns(packed, D, D), columns(packed, 2 * D, D), sequences,
                                  {.heads = 2, .dropout = .3, .random = &generator});
-    return std::tuple(first, second, third, generator.position());
+    // One query for each text, as in the last layer of a classifier.
+    const auto fourth = attention(texts, columns(packed, D, D), columns(packed, 2 * D, D),
+                                  Sequences::packed(std::vector<int>(static_cast<std::size_t>(sequences.count()), 1)),
+                                  {.heads = 2, .dropout = .3, .random = &generator, .keys = &sequences});
+    return std::tuple(first, second, third, fourth, generator.position());
   };
-  const auto [rows, texts, attended, position] = results(x, of_texts, qkv, whole, Random(9));
+  const auto [rows, texts, attended, of_first, position] = results(x, of_texts, qkv, whole, Random(9));
   for (const Index parts : {1, 2, 3, 4, 6, 8})
     for (Index number = 0; number < parts; ++number) {
       const BatchPart place = data::place_of_part(whole, number, parts);
       const Index first = place.first_row, last = first + place.rows, text = place.first_sequence;
-      const auto [a, b, c, end] =
+      const auto [a, b, c, d, end] =
           results(x.leading(first, last), of_texts.leading(text, text + place.sequences), qkv.leading(first, last),
                   data::part(whole, place), Random(9).for_part(place));
       CAPTURE(parts, number);
       CHECK(a.host() == rows.leading(first, last).host());
       CHECK(b.host() == texts.leading(text, text + place.sequences).host());
       CHECK(c.host() == attended.leading(first, last).host());
+      CHECK(d.host() == of_first.leading(text, text + place.sequences).host());
       CHECK(end == position);
     }
 }

@@ -82,9 +82,13 @@ struct AttentionCall {
     dropout = rule;
     const std::optional<BatchPart>& part = random->part();
     const bool has_place = part && part->sequences == queries.count();
-    const Index least = has_place ? part->longest : 0;
-    calls_per_query = kernel::calls_per_score_row(kernel::drawn_rows(std::max(least, keys.longest())));
-    calls_per_head = kernel::drawn_rows(std::max(least, queries.longest())) * calls_per_query;
+    // The longest of the part, or, if it has the batch's rows, that of the whole batch. Queries may be other rows, such
+    // as one for each text.
+    const auto longest = [&](const Sequences& rows) {
+      return has_place && rows.rows() == part->rows ? std::max(part->longest, rows.longest()) : rows.longest();
+    };
+    calls_per_query = kernel::calls_per_score_row(kernel::drawn_rows(longest(keys)));
+    calls_per_head = kernel::drawn_rows(longest(queries)) * calls_per_query;
     const auto calls = [&](Index sequences) { return static_cast<std::uint64_t>(sequences * heads * calls_per_head); };
     draws = random->take_for_operation(calls(queries.count()),
                                        has_place ? std::optional(calls(part->first_sequence)) : std::nullopt);
