@@ -45,16 +45,22 @@ std::string label_in(std::string_view cell) {
   return (is_negative && digits != "0" ? "-" : "") + std::string(digits);
 }
 
+// Returns the parts of a text between separators, one part more than there are separators.
+std::vector<std::string_view> split_at(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    parts.push_back(text.substr(0, end));
+    if (end == text.size()) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
 // Returns the names of the columns in `text`: that column, if a table has it, otherwise those between commas.
 std::vector<std::string> names_of(const std::string& text, const data::Table& table) {
-  if (text.find(',') == text.npos ||
-      std::find(table.columns().begin(), table.columns().end(), text) != table.columns().end())
-    return {text};
+  if (std::find(table.columns().begin(), table.columns().end(), text) != table.columns().end()) return {text};
   std::vector<std::string> names;
-  for (std::size_t begin = 0; begin <= text.size(); begin = text.find(',', begin) + 1) {
-    names.emplace_back(stripped(std::string_view(text).substr(begin, text.find(',', begin) - begin)));
-    if (text.find(',', begin) == text.npos) break;
-  }
+  for (const std::string_view name : split_at(text, ',')) names.emplace_back(stripped(name));
   return names;
 }
 
@@ -62,12 +68,8 @@ std::vector<std::string> names_of(const std::string& text, const data::Table& ta
 std::vector<std::string> names_in(std::string_view cell) {
   std::vector<std::string> names;
   if (cell.empty()) return names;
-  for (;;) {
-    const std::size_t end = std::min(cell.find('|'), cell.size());
-    names.push_back(label_in(cell.substr(0, end)));
-    if (end == cell.size()) return names;
-    cell.remove_prefix(end + 1);
-  }
+  for (const std::string_view name : split_at(cell, '|')) names.push_back(label_in(name));
+  return names;
 }
 
 // Returns the format of a table: that of its name, otherwise that of its first line, which has tabs or commas.

@@ -1,4 +1,4 @@
-// What the parts of bert_classifier share: its flags, and the model and tokenizer of a run.
+// The flags of bert_classifier, and the model and the tokenizer of a run. All parts of the program use them.
 #pragma once
 #include <heddle/models/text_batches.hpp>
 
@@ -158,7 +158,7 @@ class BertSetup {
   train::RunSettings settings() const {
     io::Crc64 files;
     for (const auto& [name, content] : files_) files.add(std::as_bytes(std::span(content)));
-    return {{"--model", flags_.model.empty() ? train::no_file : train::checksum(sum_of_model())},
+    return {{"--model", flags_.model.empty() ? train::no_file : checksum_of_model(flags_.model)},
             {"--from-scratch", own_.from_scratch},
             {"--vocab", train::checksum(files.value())},
             {"--freeze", own_.freeze},
@@ -261,17 +261,6 @@ class BertSetup {
           std::get<models::PreNormConfig>(config_.sizes).embedding_dropout = p;
   }
 
-  std::uint64_t sum_of_model() const {
-    io::Crc64 all;
-    std::vector<std::string> files = io::WeightFiles(flags_.model).paths();
-    files.push_back(flags_.model + "/config.json");
-    for (const std::string& file : files) {
-      const std::uint64_t sum = io::sum_of_file(file).crc64;
-      all.add(std::as_bytes(std::span(&sum, 1)));
-    }
-    return all.value();
-  }
-
   const TrainerFlags& flags_;
   const BertFlags& own_;
   std::string data_, folder_;
@@ -295,16 +284,7 @@ struct BertProgram {
   static constexpr const char* unused_flags[] = {"--head-dim"};
   static constexpr const char* description =
       "Fine-tunes, evaluates and applies BERT and DistilBERT classifiers, and pre-trains BERT.";
-  static TrainerFlags defaults() {
-    TrainerFlags f;
-    f.takes_model = true;
-    f.epochs = 3;
-    f.lr = 5e-5;
-    f.optimizer = "adamw";
-    f.schedule = "linear";
-    f.sizes = {.layers = 12, .d_model = 768, .heads = 12, .head_dim = 64, .ff_width = 3072, .max_length = 512};
-    return f;
-  }
+  static TrainerFlags defaults() { return fine_tuning_flags(3, 5e-5); }
 };
 
 // A system that fine-tunes a model with a head.

@@ -44,7 +44,7 @@ inline TargetBatch part(const TargetBatch& batch, const BatchPart& place) {
   return {data::part(static_cast<const data::Batch&>(batch), place), batch.targets.leading(first, last), {}};
 }
 
-// What the targets are: 0 or 1 for each label, values, or scores from 0 to 1.
+// The kinds of targets: 0 or 1 for each label, values, and scores from 0 to 1.
 enum class TargetKind { label_sets, values, pair_scores };
 
 struct TargetModel {

@@ -38,8 +38,9 @@ class TargetSystem : public FineTuning {
       json.erase("problem_type");  // with it, transformers would train with another loss
       has_sigmoid_ = !has_head_ || models::Reranker::has_sigmoid(setup_.folder());
       if (!has_sigmoid_) json["sentence_transformers"]["activation_fn"] = "torch.nn.modules.linear.Identity";
-    } else
+    } else {
       json["problem_type"] = kind == TargetKind::values ? "regression" : "multi_label_classification";
+    }
     setup_.make_tokenizer();
   }
 
@@ -76,28 +77,21 @@ class TargetSystem : public FineTuning {
   // Prints the rows of each label.
   void print_targets() const {
     if (kind != TargetKind::label_sets) return;
-    const std::vector<Index> train = rows_of_labels(0, train_.first.size());
-    const std::vector<Index> valid = rows_of_labels(train_.first.size(), valid_.first.size());
     std::printf("labels      %zu\n", labels().size());
-    for (std::size_t c = 0; c < labels().size(); ++c)
-      std::printf("label       %s: %lld training, %lld validation\n", labels()[c].c_str(),
-                  static_cast<long long>(train[c]), static_cast<long long>(valid[c]));
+    const std::size_t rows = train_.first.size();
+    print_counts("label", labels(), rows_of_labels(0, rows), rows_of_labels(rows, valid_.first.size()));
   }
 
   // Prints the labels whose probability is above 0.5 and all probabilities, or the values.
   void print_prediction(const std::string& /*text*/, std::span<const double> logits) const {
-    std::string line;
-    const auto add = [&](double x) {
-      char digits[32];
-      if (!line.empty() || kind == TargetKind::label_sets) line += '\t';
-      line.append(digits, std::to_chars(digits, digits + sizeof digits, x, std::chars_format::general, 9).ptr);
-    };
-    if (kind == TargetKind::label_sets)
-      for (std::size_t c = 0; c < logits.size(); ++c)
-        if (logits[c] > 0) line += (line.empty() ? "" : "|") + labels()[c];
-    for (const double x : logits)
-      add(kind == TargetKind::values || setup_.flags().logits || !has_sigmoid_ ? x : 1 / (1 + std::exp(-x)));
-    if (std::puts(line.c_str()) < 0) flush_output(errno);
+    std::string names, numbers;
+    for (std::size_t c = 0; c < logits.size(); ++c) {
+      const double x = logits[c];
+      const bool is_logit = kind == TargetKind::values || setup_.flags().logits || !has_sigmoid_;
+      if (x > 0) names += (names.empty() ? "" : "|") + labels()[c];
+      numbers += (c > 0 ? "\t" : "") + nine_digits(is_logit ? x : 1 / (1 + std::exp(-x)));
+    }
+    print_line(kind == TargetKind::label_sets ? names + '\t' + numbers : numbers);
   }
 
  private:

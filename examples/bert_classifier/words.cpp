@@ -1,5 +1,4 @@
 // Models that label words, trained on CoNLL files.
-#include <charconv>
 #include <heddle/data/conll.hpp>
 
 #include "setup.hpp"
@@ -45,7 +44,7 @@ class WordSystem : public FineTuning {
 
   TextSplits read_splits() { return {std::move(train_), std::move(valid_), {}}; }
   EncodedTexts encode(const std::vector<std::string>& lines) const {
-    return setup_.rows_of(encode_all(lines), std::vector<int>(lines.size()));
+    return setup_.rows_of(setup_.tokenizer().encode_batch(lines), std::vector<int>(lines.size()));
   }
   Model make_model(Random& random) const {
     const PretrainedConfig& config = setup_.config();
@@ -59,12 +58,9 @@ class WordSystem : public FineTuning {
 
   // Prints the words of each label.
   void print_targets() const {
-    const std::vector<Index> train = words_of_labels(0, train_sentences_);
-    const std::vector<Index> valid = words_of_labels(train_sentences_, words_->size());
     std::printf("labels      %zu\n", labels().size());
-    for (std::size_t c = 0; c < labels().size(); ++c)
-      std::printf("label       %s: %lld training, %lld validation words\n", labels()[c].c_str(),
-                  static_cast<long long>(train[c]), static_cast<long long>(valid[c]));
+    print_counts("label", labels(), words_of_labels(0, train_sentences_),
+                 words_of_labels(train_sentences_, words_->size()), " words");
   }
 
   // Prints a line for each word, with its label and the label's probability, or all logits, and an empty line.
@@ -83,31 +79,16 @@ class WordSystem : public FineTuning {
       double sum = 0;
       for (const double x : z) sum += std::exp(x - z[best]);
       lines += text.substr(encoding.offsets[t].begin, end - encoding.offsets[t].begin) + '\t' + labels()[best];
-      const auto add = [&](double x) {
-        char digits[32];
-        lines += '\t';
-        lines.append(digits, std::to_chars(digits, digits + sizeof digits, x, std::chars_format::general, 9).ptr);
-      };
       if (setup_.flags().logits)
-        std::for_each(z.begin(), z.end(), add);
+        for (const double x : z) lines += '\t' + nine_digits(x);
       else
-        add(1 / sum);
+        lines += '\t' + nine_digits(1 / sum);
       lines += '\n';
     }
-    if (std::puts(lines.c_str()) < 0) flush_output(errno);
+    print_line(lines);
   }
 
  private:
-  std::vector<text::Encoding> encode_all(const std::vector<std::string>& texts) const {
-    std::vector<text::Encoding> all(texts.size());
-    constexpr Index grain = 32;
-    kernel::parallel(std::ssize(texts), grain, [&](Index begin, Index end) {
-      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
-        all[i] = setup_.tokenizer().encode(texts[i]);
-    });
-    return all;
-  }
-
   void read_sentences() {
     require(!own_.train.empty() && !own_.valid.empty(), "--problem token needs --train and --valid, CoNLL files");
     for (const std::string& path : {own_.train, own_.valid})
@@ -149,7 +130,7 @@ class WordSystem : public FineTuning {
     }
     std::vector<text::Encoding> found;
     std::vector<int> numbers;
-    const std::vector<text::Encoding> all = encode_all(texts);
+    const std::vector<text::Encoding> all = setup_.tokenizer().encode_batch(texts);
     Index without_tokens = 0;
     for (std::size_t i = 0; i < all.size(); ++i) {
       WordLabels each = labels_of(file, i, all[i], without_tokens);

@@ -319,6 +319,17 @@ ParsedFlags parse_flags(int argc, char** argv, const std::string& description, c
   return parsed;
 }
 
+TrainerFlags fine_tuning_flags(Index epochs, double lr) {
+  TrainerFlags f;
+  f.takes_model = true;
+  f.epochs = epochs;
+  f.lr = lr;
+  f.optimizer = "adamw";
+  f.schedule = "linear";
+  f.sizes = {.layers = 12, .d_model = 768, .heads = 12, .head_dim = 64, .ff_width = 3072, .max_length = 512};
+  return f;
+}
+
 std::optional<std::string> value_of(const std::vector<std::string>& words, const std::string& flag) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i].starts_with(flag + '=')) return words[i].substr(flag.size() + 1);

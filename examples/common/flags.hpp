@@ -90,6 +90,10 @@ void set_help(CLI::App& app, const std::string& flag, const std::string& help);
 // Returns the text of --version: the versions of heddle, the compiler, Eigen and oneDNN, and whether CUDA is built in.
 std::string version_text();
 
+// Returns the defaults of programs that fine-tune a model of Hugging Face: AdamW, a linear schedule, and the sizes of
+// BERT-base.
+TrainerFlags fine_tuning_flags(Index epochs, double lr);
+
 // Returns the value of a flag among the words of a command line, as `--flag value` or `--flag=value`, before they are
 // parsed.
 std::optional<std::string> value_of(const std::vector<std::string>& words, const std::string& flag);

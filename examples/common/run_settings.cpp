@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <heddle/base/printable.hpp>
 #include <heddle/io/file_sum.hpp>
+#include <heddle/io/weight_files.hpp>
 
 namespace heddle::examples {
 namespace {
@@ -88,6 +89,17 @@ void add_source(io::Crc64& crc, const data::TokenFile& file, const data::TokenFi
 }
 
 }  // namespace
+
+std::string checksum_of_model(const std::string& folder) {
+  io::Crc64 all;
+  std::vector<std::string> files = io::WeightFiles(folder).paths();
+  files.push_back(folder + "/config.json");
+  for (const std::string& file : files) {
+    const std::uint64_t sum = io::sum_of_file(file).crc64;
+    all.add(std::as_bytes(std::span(&sum, 1)));
+  }
+  return train::checksum(all.value());
+}
 
 std::string fingerprint(const data::Corpus& rows) {
   io::Crc64 crc;

@@ -18,6 +18,9 @@ std::string real_path(const std::string& path);
 // began, has no entry.
 train::RunSettings run_settings(const TrainerFlags& flags, const ModelSizes& sizes);
 
+// Returns the setting that stands for the weights and config.json of a folder. Throws FileError.
+std::string checksum_of_model(const std::string& folder);
+
 // Returns a checksum of all ids and labels.
 std::string fingerprint(const data::Corpus& rows);
 

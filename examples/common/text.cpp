@@ -88,14 +88,19 @@ std::vector<std::string> read_texts(const std::string& path) {
   return std::move(read.lines);
 }
 
+std::string nine_digits(double value) {
+  char digits[32];
+  return std::string(digits, std::to_chars(digits, digits + sizeof digits, value, std::chars_format::general, 9).ptr);
+}
+
+void print_line(const std::string& line) {
+  if (std::puts(line.c_str()) < 0) flush_output(errno);
+}
+
 void print_prediction(std::span<const double> values) {
   std::string line = std::to_string(std::max_element(values.begin(), values.end()) - values.begin());
-  for (const double v : values) {
-    char digits[32];
-    line += '\t';
-    line.append(digits, std::to_chars(digits, digits + sizeof digits, v, std::chars_format::general, 9).ptr);
-  }
-  if (std::puts(line.c_str()) < 0) flush_output(errno);
+  for (const double v : values) line += '\t' + nine_digits(v);
+  print_line(line);
 }
 
 }  // namespace heddle::examples

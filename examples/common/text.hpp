@@ -52,6 +52,12 @@ inline std::string_view stripped(std::string_view line) {
   return line.substr(first, line.find_last_not_of(" \t") + 1 - first);
 }
 
+// Returns a number with at most nine significant digits.
+std::string nine_digits(double value);
+
+// Prints a line of results. Throws RunFailed if standard output cannot be written.
+void print_line(const std::string& line);
+
 // Prints the line of one text, separated by tabs: the number of the class with the highest value, then all values with
 // at most nine significant digits.
 void print_prediction(std::span<const double> values);

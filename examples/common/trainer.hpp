@@ -220,6 +220,15 @@ void predict(const TrainerFlags& flags, typename System::Flags& own) {
   }
 }
 
+// Prints how many training and validation rows have each name. `kind` is what the names are, and `unit` what is counted
+// instead of rows.
+inline void print_counts(const char* kind, const std::vector<std::string>& names, const std::vector<Index>& train,
+                         const std::vector<Index>& valid, const char* unit = "") {
+  for (std::size_t i = 0; i < names.size(); ++i)
+    std::printf("%-11s %s: %lld training, %lld validation%s\n", kind, names[i].c_str(),
+                static_cast<long long>(train[i]), static_cast<long long>(valid[i]), unit);
+}
+
 // Prints the rows of each class, and a note for the classes that only the training or only the validation rows have.
 inline void print_classes(const Splits& splits, const std::vector<std::string>& names) {
   const auto counts_of = [&](const data::Corpus& rows) {
@@ -229,9 +238,8 @@ inline void print_classes(const Splits& splits, const std::vector<std::string>& 
   };
   const std::vector<Index> train = counts_of(splits.train), valid = counts_of(splits.valid);
   std::vector<std::string> without_train, without_valid;
+  print_counts("class", names, train, valid);
   for (std::size_t i = 0; i < names.size(); ++i) {
-    std::printf("class       %s: %lld training, %lld validation\n", names[i].c_str(), static_cast<long long>(train[i]),
-                static_cast<long long>(valid[i]));
     if (train[i] == 0 && valid[i] > 0) without_train.push_back(names[i]);
     if (valid[i] == 0 && train[i] > 0) without_valid.push_back(names[i]);
   }

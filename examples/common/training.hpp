@@ -501,7 +501,7 @@ class Training {
     progress_.clear();
     const double train_loss = state_.epoch_sums.mean_loss();
     const std::vector<train::Metric> train{{"accuracy", state_.epoch_sums.accuracy()}};
-    // Of a classifier, the accuracy is enough.
+    // The line of a classifier shows its accuracy only.
     const std::span<const train::Metric> shown(valid.metrics.data(), valid.confusion ? 1 : valid.metrics.size());
     std::printf("epoch %lld  train loss %.4f%s  valid loss %.4f%s  %.1f s\n", static_cast<long long>(state_.epoch),
                 train_loss, has_accuracy(model_) ? to_text(train).c_str() : "", valid.loss, to_text(shown).c_str(),

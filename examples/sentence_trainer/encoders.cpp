@@ -1,5 +1,4 @@
 // Sentence encoders, trained on pairs or triples of texts.
-#include <charconv>
 #include <heddle/models/sentence_state.hpp>
 
 #include "flags.hpp"
@@ -52,10 +51,7 @@ class EncoderSystem : public SentenceProgram {
     if (is_saved)
       for (const auto& [file, sum] : setup.saved->files) read_model_file(folder_, *setup.saved, file);
     add_files(modules);
-    if (flags_.is_given("--dropout")) {
-      auto& sizes = std::get<models::BertConfig>(state_->config.sizes);
-      sizes.dropout = sizes.attention_dropout = flags_.dropout;
-    }
+    if (flags_.is_given("--dropout")) override_dropout();
     if (flags_.predict.empty()) read_rows();
   }
 
@@ -74,7 +70,7 @@ class EncoderSystem : public SentenceProgram {
       scores.add(std::as_bytes(std::span(each.lengths)));
       scores.add(std::as_bytes(std::span(&each.score, 1)));
     }
-    return {{"--model", flags_.model.empty() ? train::no_file : train::checksum(sum_of_weights(flags_.model))},
+    return {{"--model", flags_.model.empty() ? train::no_file : checksum_of_model(transformer_)},
             {"--vocab", train::checksum(files.value())},
             {"--temperature", train::json_number(own_.temperature)},
             {"--margin", train::json_number(own_.margin)},
@@ -100,11 +96,6 @@ class EncoderSystem : public SentenceProgram {
   Model make_model(Random& random) const {
     SentenceTrainee model(std::move(state_->model), training_, prompt_tokens_, state_->width, sets_);
     if (state_->config.bert()->family == models::BertFamily::bert) model.pooler = read_pooler(random);
-    if (flags_.is_given("--dropout")) {
-      const double p = flags_.dropout;
-      model.model.encoder.embeddings.dropout = p;
-      for (auto& layer : model.model.encoder.layers) layer.dropout = layer.attention_dropout = p;
-    }
     if (own_.freeze == "embeddings")
       each_parameter(model.model.encoder.embeddings, [](const Name&, auto& p) { p.freeze(); });
     return model;
@@ -113,17 +104,21 @@ class EncoderSystem : public SentenceProgram {
   // Prints the elements of a text's vector, separated by tabs.
   void print_prediction(const std::string& /*text*/, std::span<const double> vector) const {
     std::string line;
-    for (const double x : vector) {
-      char digits[32];
-      if (!line.empty()) line += '\t';
-      line.append(digits, std::to_chars(digits, digits + sizeof digits, x, std::chars_format::general, 9).ptr);
-    }
-    if (std::puts(line.c_str()) < 0) flush_output(errno);
+    for (const double x : vector) line += (line.empty() ? "" : "\t") + nine_digits(x);
+    print_line(line);
   }
 
  private:
   std::vector<text::Encoding> encode_all(const std::vector<std::string>& texts) const {
     return of_sentences::encode_with(state_->tokenizer, prompt_, texts);
+  }
+
+  void override_dropout() {
+    const double p = flags_.dropout;
+    auto& sizes = std::get<models::BertConfig>(state_->config.sizes);
+    models::BertEncoder<>& encoder = state_->model.encoder;
+    sizes.dropout = sizes.attention_dropout = encoder.embeddings.dropout = p;
+    for (models::BertLayer<>& layer : encoder.layers) layer.dropout = layer.attention_dropout = p;
   }
 
   // Adds the files that sentence-transformers reads.
@@ -184,23 +179,13 @@ class EncoderSystem : public SentenceProgram {
     NamedPooler named{nn::Linear<>(config.D, config.D, random)};
     of_sentences::draw_as_bert(named.pooler, random, config.deviation);
     const auto rename = [](const std::string& weight) {
-      const std::size_t prefix = weight.starts_with("bert.") ? std::strlen("bert.") : 0;
-      return weight.compare(prefix, std::strlen("pooler.dense."), "pooler.dense.") == 0 ? weight.substr(prefix) : "";
+      const std::string shortened_name = weight.substr(weight.starts_with("bert.") ? std::strlen("bert.") : 0);
+      return shortened_name.starts_with("pooler.dense.") ? shortened_name : std::string();
     };
     const io::WeightFiles files(transformer_);
     io::load(named, files.weights(rename), [](const std::string&) { return true; });
     each_parameter(named, [](const Name&, auto& p) { p.freeze(); });
     return std::move(named.pooler);
-  }
-
-  static std::uint64_t sum_of_weights(const std::string& folder) {
-    io::Crc64 all;
-    const std::vector<of_sentences::ModuleEntry> modules = of_sentences::read_modules(folder);
-    for (const std::string& file : io::WeightFiles(modules.empty() ? folder : modules[0].folder).paths()) {
-      const std::uint64_t sum = io::sum_of_file(file).crc64;
-      all.add(std::as_bytes(std::span(&sum, 1)));
-    }
-    return all.value();
   }
 
   void read_rows() {

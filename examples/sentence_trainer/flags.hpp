@@ -27,16 +27,7 @@ struct SentenceProgram {
                                                  "--ff-width", "--uncased", "--vocab",   "--data"};
   static constexpr const char* description =
       "Fine-tunes, evaluates and applies sentence encoders and rerankers from Hugging Face folders.";
-  static TrainerFlags defaults() {
-    TrainerFlags f;
-    f.takes_model = true;
-    f.epochs = 1;
-    f.lr = 2e-5;
-    f.optimizer = "adamw";
-    f.schedule = "linear";
-    f.sizes = {.layers = 12, .d_model = 768, .heads = 12, .head_dim = 64, .ff_width = 3072, .max_length = 512};
-    return f;
-  }
+  static TrainerFlags defaults() { return fine_tuning_flags(1, 2e-5); }
 };
 
 // Run the program for one kind of model, as trainer().

@@ -47,6 +47,7 @@ inline TextSetBatch part(const TextSetBatch& batch, const BatchPart& place) {
   return {batch.ids.leading(place.first_row, place.first_row + place.rows), data::part(batch.sequences, place), {}, {}};
 }
 
+// The loss of an encoder, and its options.
 struct SentenceTraining {
   std::string loss = "in_batch";  // in_batch, triplet or cosine
   double temperature = 0.05, margin = 5;
@@ -57,8 +58,8 @@ struct SentenceTrainee {
   static constexpr bool compares_rows = true;
 
   models::detail::SentenceModel model;
-  std::optional<nn::Linear<>>
-      pooler{};  // of BERT: no vector reads it, but transformers misses it in a folder without it
+  // The pooler of BERT. No vector reads it, but transformers misses it in a folder without it.
+  std::optional<nn::Linear<>> pooler{};
   SentenceTraining training;
   Index prompt;      // tokens of the prompt before each text
   Index dimensions;  // elements of a vector
@@ -114,9 +115,7 @@ struct SentenceTrainee {
     if (training.loss == "triplet")
       return cast<Index>(norm(texts[0] - texts[1], 2, {1}) < norm(texts[0] - texts[2], 2, {1}));
     const Tensor<float> scores = matmul(normalize(texts[0]), normalize(candidates(texts)), {.transpose_b = true});
-    std::vector<Index> own(static_cast<std::size_t>(count));
-    std::iota(own.begin(), own.end(), Index{0});
-    return cast<Index>(argmax(scores, 1) == Tensor<Index>({count}, own).to(vectors.device()));
+    return cast<Index>(argmax(scores, 1) == arange<Index>(count, vectors.device()));
   }
   bool has_accuracy() const { return training.loss != "cosine"; }
 

@@ -25,8 +25,8 @@ namespace heddle::train {
 /// - `random` is passed on to `encode`; its position then follows the draws of all parts. The second time, each part
 ///   gets a copy that repeats its draws. A null pointer is passed on as such.
 ///
-/// To compare B queries with B documents, pass the queries in the first parts and the documents in the others; then
-/// slice(all, 0, 0, B) and slice(all, 0, B, 2 * B) are their vectors.
+/// A loss that compares B queries with B documents takes the queries from the first parts and the documents from the
+/// others: slice(all, 0, 0, B) and slice(all, 0, B, 2 * B) are their vectors.
 ///
 /// Returns the loss, without a graph. @throws Error for fewer parts than 1, if the loss does not depend on the vectors,
 /// if no part needs a gradient, and as backward(); ShapeError if the shapes of parts do not match, or if a part has
