@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes include/heddle/text/{unicode_tables,ascii_table}.hpp by asking the Rust `tokenizers` library about every code
-point.
+"""Writes include/heddle/text/{unicode_tables,ascii_table,property_tables,normal_form_tables}.hpp by asking the Rust
+`tokenizers` library about every code point.
 
 The standard is that library's behavior, not a version of Unicode: its categories, decompositions and lower-case
 letters come from three versions. So each code point is put through BertNormalizer and BertPreTokenizer as "a?b", with
@@ -11,15 +11,20 @@ difference is an error.
 The ASCII letters of canonical decompositions come from the library's NFD. Unicode never changes a decomposition, so that
 table is also compared with this Python's `unicodedata`, whatever its version.
 
+The general categories come from the regular expressions of Split, the other properties from the component that has them.
+Grapheme clusters are found with Precompiled, which replaces a cluster of fewer than 6 bytes as a whole: each code point
+is put into contexts in which the number of replacements depends on its class.
+
     scripts/generate-unicode-tables.py [FOLDER]       needs the Python package `tokenizers`
 """
 import itertools
 import pathlib
+import struct
 import sys
 import unicodedata
 
 import tokenizers
-from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "include/heddle/text"
 CODE_POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
@@ -37,7 +42,21 @@ NORMALIZER = {
         clean_text=True, handle_chinese_chars=True, lowercase=mode[0], strip_accents=mode[1])
     for mode in MODES
 }
-NFD = normalizers.NFD()
+NFC, NFD, NFKC, NFKD = (getattr(normalizers, form)() for form in ("NFC", "NFD", "NFKC", "NFKD"))
+ALL_TEXT = "".join(map(chr, CODE_POINTS))
+# The categories of the regular expressions of Split. "C" is the rest.
+CATEGORIES = ["Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "P", "S", "Z"]
+GRAPHEME_CLASSES = [
+    "other", "cr", "lf", "control", "extend", "conjunct_extend", "linker", "zwj", "regional_indicator", "prepend",
+    "spacing_mark", "l", "v", "t", "lv", "lvt", "pictographic", "consonant"]
+# One code point of each class that helps to find the classes of the others.
+KNOWN = {"a": "other", "\u0600": "prepend", "\u0300": "conjunct_extend", "\u200d": "zwj", "\u1100": "l", "\u1161": "v",
+         "\u11a8": "t", "\xa9": "pictographic", "\u0915": "consonant", "\u094d": "linker", "\n": "lf"}
+# Contexts of the code point that stands for "*".
+GRAPHEME_CONTEXTS = [
+    "a\u0300*", "\u0600\u0600*", "\u0600\u1100*", "\u0600\u1161*", "\u0600\u11a8*", "*a", "*\u1100\u0300",
+    "*\u1161\u0300", "*\u11a8\u0300", "\xa9\u200d*", "*\u200d\xa9\u0300", "\xa9*\xa9", "\xa9*\u200d\xa9\u0300",
+    "*\u094d\u0915\u0300", "\u0915*\u0915\u0300", "\u0915\u094d*\u0915\u0300"]
 
 
 def words(text, mode):
@@ -397,6 +416,456 @@ inline constexpr AsciiRow ascii_rows[] = {{
 """
 
 
+def matching(expression):
+    """Returns the code points that match an expression of Split."""
+    pieces = pre_tokenizers.Split(Regex(f"(?:{expression})+"), "removed", invert=True).pre_tokenize_str(ALL_TEXT)
+    return {ord(c) for piece, _ in pieces for c in piece}
+
+
+def find_categories():
+    """Returns the category of each code point. Compares the classes that follow from it."""
+    categories = dict.fromkeys(CODE_POINTS, "C")
+    for category in CATEGORIES:
+        found = matching(rf"\p{{{category}}}")
+        assert all(categories[c] == "C" for c in found), category
+        categories.update(dict.fromkeys(found, category))
+    for letter in "LMN":
+        assert matching(rf"\p{{{letter}}}") == {c for c, x in categories.items() if x[0] == letter}
+    assert matching(r"\d") == {c for c, x in categories.items() if x == "Nd"}
+    check_byte_level(categories)
+    return categories
+
+
+def check_byte_level(categories):
+    """Compares the categories and the white space with the expression of ByteLevel."""
+    level, space = pre_tokenizers.ByteLevel(add_prefix_space=False), matching(r"\s")
+    for c in CODE_POINTS:
+        kinds = [len(level.pre_tokenize_str(before + chr(c))) == 1 for before in "a1!"]
+        category = categories[c][0]
+        expected = [category == "L", category == "N", category not in "LN" and c not in space]
+        assert kinds == expected, hex(c)
+
+
+def category_runs(categories):
+    """Returns (count, category) for consecutive code points. Three or more of Lu and Ll in turn are one run of "pairs"."""
+    values = [categories.get(c, "C") for c in range(0x110000)]
+    out, at = [], 0
+    while at < len(values):
+        equal = sum(1 for _ in itertools.takewhile(lambda c: values[c] == values[at], range(at, len(values))))
+        in_turn = sum(1 for _ in itertools.takewhile(
+            lambda c: values[c] == ("Lu", "Ll")[(c - at) % 2], range(at, len(values))))
+        out.append((in_turn, "pairs") if in_turn > 2 else (equal, values[at]))
+        at += out[-1][0]
+    return out
+
+
+def find_properties():
+    """Returns the sets of code points of the properties other than categories."""
+    def pieces(pre_tokenizer):
+        return lambda text: [word for word, _ in pre_tokenizer.pre_tokenize_str(text)]
+
+    def between(pre_tokenizer, expected):
+        """Returns the code points c for which "aca" becomes the expected words."""
+        cut = pieces(pre_tokenizer)
+        return {c for c in CODE_POINTS if cut("a" + chr(c) + "a") == [x.replace("*", chr(c)) for x in expected]}
+
+    everything = set(CODE_POINTS)
+    space = between(pre_tokenizers.WhitespaceSplit(), ["a", "a"])
+    assert space == matching(r"\s") == between(PRE_TOKENIZER, ["a", "a"])
+    strip = normalizers.Strip()
+    assert space == {c for c in CODE_POINTS if strip.normalize_str("a" + chr(c)) == "a"}
+    assert space == {c for c in CODE_POINTS if strip.normalize_str(chr(c) + "a") == "a"}
+    check_added_token_space(space)
+
+    words = pieces(pre_tokenizers.Whitespace())
+    word = set()
+    for c in CODE_POINTS:
+        match words("a" + chr(c) + "!"):
+            case [x, "!"] if x == "a" + chr(c):
+                word.add(c)
+            case ["a", "!"]:
+                assert c in space
+            case other:
+                assert other == ["a", chr(c) + "!"], hex(c)
+    assert word == set(word_characters())
+    # onig has two sets, one of them for \w within brackets.
+    regex_word, bracket_word = matching(r"\w"), matching(r"[\w]")
+    assert regex_word == everything - matching(r"\W")
+    assert bracket_word == everything - matching(r"[^\w]") == everything - matching(r"[\W]") == matching(r"[\wa]")
+    assert space == everything - matching(r"\S") == matching(r"[\s]") == everything - matching(r"[^\s]")
+
+    punctuation = between(pre_tokenizers.Punctuation(), ["a", "*", "a"])
+    assert punctuation == between(PRE_TOKENIZER, ["a", "*", "a"])
+    numeric = between(pre_tokenizers.Digits(), ["a", "*", "a"])
+
+    clean = bert_normalizer(clean_text=True)
+    cleaned = {c: clean(chr(c)) for c in CODE_POINTS}
+    dropped = {c for c, text in cleaned.items() if text == ""}
+    blank = {c for c, text in cleaned.items() if text == " "}
+    assert all(text == chr(c) for c, text in cleaned.items() if c not in dropped and c not in blank)
+    strip_accents, strip_marks = normalizers.StripAccents(), bert_normalizer(strip_accents=True)
+    marks = {c for c in CODE_POINTS if strip_accents.normalize_str(chr(c)) == ""}
+    bert_marks = {c for c in CODE_POINTS if strip_marks(chr(c)) == ""}
+    for c in CODE_POINTS:
+        assert c in marks or strip_accents.normalize_str(chr(c)) == chr(c), hex(c)
+        whole = NFD.normalize_str(chr(c))
+        assert strip_marks(chr(c)) == "".join(x for x in whole if ord(x) not in bert_marks), hex(c)
+    return {
+        "white_space": space, "word": word, "regex_word": regex_word, "bracket_word": bracket_word, "numeric": numeric,
+        "punctuation": punctuation, "clean_dropped": dropped, "clean_blank": blank, "accent": marks,
+        "bert_accent": bert_marks, "han": matching(r"\p{Han}"),
+    }
+
+
+def bert_normalizer(**options):
+    steps = dict(clean_text=False, handle_chinese_chars=False, strip_accents=False, lowercase=False) | options
+    return normalizers.BertNormalizer(**steps).normalize_str
+
+
+def check_added_token_space(space):
+    """Compares white space with what an added token with lstrip and rstrip takes."""
+    tokenizer = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
+    tokenizer.add_tokens([AddedToken("[T]", lstrip=True, rstrip=True, normalized=False)])
+    for c in CODE_POINTS:
+        encoded = tokenizer.encode(chr(c) + "[T]" + chr(c)).offsets
+        assert encoded == ([(0, 5)] if c in space else [(0, 1), (1, 4), (4, 5)]), (hex(c), encoded)
+
+
+def replace_clusters():
+    """Returns Precompiled with a map from each first byte of UTF-8 except NUL to U+0001, and from LF to LF."""
+    units = [0] * 1024
+    units[0] = 256 << 10  # the root; its children stand at 256 to 511, their values at 768 to 1023
+    for byte in range(1, 256):
+        units[256 + byte] = byte | 1 << 8 | 512 << 10
+        units[768 + byte] = 1 << 31 | (2 if byte == 10 else 0)
+    trie = struct.pack(f"<{len(units)}I", *units)
+    return normalizers.Precompiled(struct.pack("<I", len(trie)) + trie + b"\1\0\n\0")
+
+
+def breaks_between(before, c, ris, pictograph, conjunct):
+    """Returns whether a cluster ends between classes `before` and `c`: GB3 to GB999."""
+    if before == "cr" and c == "lf":
+        return False
+    if before in ("cr", "lf", "control") or c in ("cr", "lf", "control"):
+        return True
+    if (before == "l" and c in ("l", "v", "lv", "lvt")) or (before in ("lv", "v") and c in ("v", "t")):
+        return False
+    if before in ("lvt", "t") and c == "t":
+        return False
+    if c in ("extend", "conjunct_extend", "linker", "zwj", "spacing_mark") or before == "prepend":
+        return False
+    if conjunct and c == "consonant" or pictograph == "joined" and c == "pictographic":
+        return False
+    return not (before == c == "regional_indicator" and ris % 2 == 1)
+
+
+def count_replacements(sequence):
+    """Returns how many characters Precompiled gives for [(class, bytes), ...]."""
+    total, cluster = 0, []
+    ris, pictograph, consonant, linker = 0, None, False, False
+    for name, size in sequence + [(None, 0)]:
+        if cluster and (name is None or breaks_between(
+                cluster[-1][0], name, ris, pictograph, consonant and linker)):
+            total += 1 if sum(n for _, n in cluster) < 6 else len(cluster)
+            cluster = []
+        cluster.append((name, size))
+        ris = ris + 1 if name == "regional_indicator" else 0
+        if name == "pictographic":
+            pictograph = "open"
+        elif name not in ("extend", "conjunct_extend", "linker") or pictograph != "open":
+            pictograph = "joined" if name == "zwj" and pictograph == "open" else None
+        if name == "consonant":
+            consonant, linker = True, False
+        elif name == "linker":
+            linker = True
+        elif name not in ("conjunct_extend", "zwj"):
+            consonant = False
+    return total
+
+
+def find_graphemes():
+    """Returns the grapheme class of each code point whose class is not "other" and that is no Hangul syllable."""
+    replace = replace_clusters()
+    expected = {}
+    for size in range(1, 5):
+        for name in GRAPHEME_CLASSES:
+            key = tuple(count_replacements([(name, size) if x == "*" else (KNOWN[x], len(x.encode())) for x in context])
+                        for context in GRAPHEME_CONTEXTS)
+            expected.setdefault((size, key), []).append(name)
+    found = {}
+    for first in range(0, 0x110000, 0x1000):
+        block = [c for c in range(first, first + 0x1000) if not 0xD800 <= c < 0xE000 and c not in (10, 13)]
+        results = [replace.normalize_str("\n".join(context.replace("*", chr(c)) for c in block)).split("\n")
+                   for context in GRAPHEME_CONTEXTS]
+        for c, *counts in zip(block, *(map(len, result) for result in results)):
+            names = expected[len(chr(c).encode()), tuple(counts)]
+            found[c] = grapheme_class(c, names)
+    assert list(map(len, map(replace.normalize_str, ("a\r\n\u0300", "\r\r", "\n\r", "\n\n")))) == [3, 2, 2, 2]
+    found[10], found[13] = "lf", "cr"
+    for c in HANGUL:
+        assert found.pop(c) == ("lvt" if (c - HANGUL.start) % 28 else "lv"), hex(c)
+    return {c: name for c, name in found.items() if name != "other"}
+
+
+def grapheme_class(c, names):
+    """Chooses one of the classes that Precompiled cannot tell apart. Regional indicators have four bytes, and clusters of
+    them at least eight, so that none is replaced as a whole."""
+    if 0x1F1E6 <= c <= 0x1F1FF:
+        assert "regional_indicator" in names
+        return "regional_indicator"
+    only = {"zwj": 0x200D}  # classes of one code point
+    names = [x for x in names if x not in ("cr", "lf", "regional_indicator") and only.get(x, c) == c]
+    assert len(names) == 1, (hex(c), names)
+    return names[0]
+
+
+def combining_classes():
+    """Returns the combining class of each code point that canonical ordering moves and that does not decompose."""
+    high, low = "\u0345", "\u0334"  # of the highest class, 240, and of the lowest, 1
+    moves = lambda a, b: NFD.normalize_str("a" + a + b) != "a" + a + b
+    whole = [c for c in CODE_POINTS if NFD.normalize_str(chr(c)) == chr(c)]
+    marks = {c: unicodedata.combining(chr(c)) for c in whole if moves(high, chr(c)) or moves(chr(c), low)}
+    anchors = {combining_class: chr(c) for c, combining_class in sorted(marks.items(), reverse=True) if combining_class}
+    for c, anchor in itertools.product(marks, anchors.values()):
+        if not moves(chr(c), anchor) and not moves(anchor, chr(c)):
+            found = marks[ord(anchor)]
+            assert marks[c] in (0, found), hex(c)  # 0: not assigned in this Python's version of Unicode
+            marks[c] = found
+    for c, (combining_class, anchor) in itertools.product(marks, anchors.items()):
+        assert moves(chr(c), anchor) == (marks[c] > combining_class), hex(c)
+        assert moves(anchor, chr(c)) == (marks[c] < combining_class), hex(c)
+    return marks
+
+
+def build_normal_forms(lower_case):
+    """Returns the tables of decompositions, compositions and combining classes."""
+    texts = {form: {c: normalizer.normalize_str(chr(c)) for c in CODE_POINTS}
+             for form, normalizer in zip(("nfc", "nfd", "nfkc", "nfkd"), (NFC, NFD, NFKC, NFKD))}
+    canonical = {c: text for c, text in texts["nfd"].items() if text != chr(c) and c not in HANGUL}
+    for c in HANGUL:
+        assert texts["nfd"][c] == texts["nfkd"][c] == hangul(c) and texts["nfc"][c] == texts["nfkc"][c] == chr(c)
+    compositions, excluded = {}, {}  # a composed code point has two parts; others that decompose do not compose again
+    for c, text in canonical.items():
+        if len(text) == 1:
+            continue
+        first = NFC.normalize_str(text[:-1])
+        if texts["nfc"][c] == chr(c):
+            assert len(first) == 1 and NFC.normalize_str(first + text[-1]) == chr(c), hex(c)
+            compositions[c] = (ord(first), ord(text[-1]))
+        else:
+            excluded[c] = [ord(x) for x in text]
+    pairs = {pair: c for c, pair in compositions.items()}
+    for pair in itertools.product({a for a, _ in pairs}, {b for _, b in pairs}):
+        first, second = map(chr, pair)
+        composed = NFC.normalize_str(first + second)
+        if pair in pairs:
+            assert composed == chr(pairs[pair]), pair
+        elif NFD.normalize_str(first + second) == NFD.normalize_str(first) + second:  # otherwise others compose
+            assert len(composed) == 2, pair
+    compatible = {}  # those that differ from the decompositions of the parts of the canonical decomposition
+    for c, text in texts["nfkd"].items():
+        parts = texts["nfd"][c]
+        if text != (parts if parts == chr(c) else "".join(texts["nfkd"][ord(x)] for x in parts)):
+            compatible[c] = text
+    for form, decomposed in (("nfc", "nfd"), ("nfkc", "nfkd")):
+        for c, text in texts[form].items():
+            assert text == NFC.normalize_str(texts[decomposed][c]), hex(c)
+    lowered = {c: normalizers.Lowercase().normalize_str(chr(c)) for c in CODE_POINTS}
+    assert {c: text for c, text in lowered.items() if text != chr(c)} == lower_case
+    singles = lambda mapping: {c: ord(text) for c, text in mapping.items() if len(text) == 1}
+    ideographs = {c: t for c, t in singles(canonical).items() if any(c in block for block in IDEOGRAPHS)}
+    tables = {
+        "combining_classes": ranges(combining_classes()),
+        "singles": runs({c: t for c, t in singles(canonical).items() if c not in ideographs}),
+        "ideographs": [[ideographs.get(c, c) for c in block] for block in IDEOGRAPHS],
+        "compositions": [(c, *pair) for c, pair in sorted(compositions.items())],
+        "excluded": sorted(excluded.items()),
+        "compatible_singles": runs(singles(compatible)),
+        "compatible": sorted((c, [ord(x) for x in text]) for c, text in compatible.items() if len(text) > 1),
+    }
+    print("normal forms: " + ", ".join(f"{len(rows)} {name}" for name, rows in tables.items()))
+    return tables
+
+
+def property_header(categories, properties, graphemes):
+    intervals = lambda code_points: lines(f"{{{a:#x}, {b:#x}}}" for a, b, _ in ranges(dict.fromkeys(code_points, True)))
+    numbers = {c for c, category in categories.items() if category[0] == "N"}
+    return f"""\
+// Generated by scripts/generate-unicode-tables.py from tokenizers {tokenizers.__version__}; do not edit.
+//
+// Properties of code points, each as the component of that library has it which uses the property. Read by
+// properties.hpp. The categories are those of its regular expressions (onig).
+#pragma once
+#include <cstdint>
+
+#include <heddle/text/unicode_tables.hpp>
+
+namespace heddle::text::unicode {{
+
+/// The general category of a code point. `P`, `S` and `Z` are not divided. `C` is the rest, which includes unassigned
+/// code points.
+enum class Category : std::uint8_t {{
+  {", ".join(CATEGORIES)}, C,
+  pairs,  ///< Lu and Ll in turn
+}};
+
+/// Consecutive code points of a category.
+struct CategoryRun {{
+  std::uint32_t count;
+  Category category;
+}};
+
+namespace categories {{
+using enum Category;
+/// The categories of all code points from U+0000 on.
+inline constexpr CategoryRun runs[] = {{
+{lines(f"{{{n}, {category}}}" for n, category in category_runs(categories))}
+}};
+}}  // namespace categories
+
+/// White space: of Rust, and of the regular expressions.
+inline constexpr Interval white_space[] = {{
+{intervals(properties["white_space"])}
+}};
+
+/// The code points that are in one of `word_characters` and \\w of Split's regular expressions, but not in the other.
+inline constexpr Interval regex_word_differences[] = {{
+{intervals(properties["word"] ^ properties["regex_word"])}
+}};
+
+/// The same for \\w within brackets, which is another set.
+inline constexpr Interval bracket_word_differences[] = {{
+{intervals(properties["word"] ^ properties["bracket_word"])}
+}};
+
+/// The code points that are in one of category N and Rust's char::is_numeric, but not in the other.
+inline constexpr Interval numeric_differences[] = {{
+{intervals(numbers ^ properties["numeric"])}
+}};
+
+/// The punctuation of the pre-tokenizers Punctuation and BertPreTokenizer.
+inline constexpr Interval punctuation[] = {{
+{intervals(properties["punctuation"])}
+}};
+
+/// The code points that clean_text of BertNormalizer drops.
+inline constexpr Interval clean_dropped[] = {{
+{intervals(properties["clean_dropped"])}
+}};
+
+/// The code points that clean_text of BertNormalizer replaces by a blank.
+inline constexpr Interval clean_blank[] = {{
+{intervals(properties["clean_blank"])}
+}};
+
+/// The script Han of the regular expressions.
+inline constexpr Interval han[] = {{
+{intervals(properties["han"])}
+}};
+
+/// The marks that the normalizer StripAccents drops.
+inline constexpr Interval accents[] = {{
+{intervals(properties["accent"])}
+}};
+
+/// The marks that strip_accents of BertNormalizer drops, and characters that NFD divides into such marks.
+inline constexpr Interval bert_accents[] = {{
+{intervals(properties["bert_accent"])}
+}};
+
+/// The class by which grapheme clusters end: the property Grapheme_Cluster_Break, divided by
+/// Indic_Conjunct_Break and Extended_Pictographic.
+enum class GraphemeClass : std::uint8_t {{
+  other, cr, lf, control,
+  extend,           ///< Extend that is no part of a conjunct
+  conjunct_extend,  ///< Extend with InCB=Extend
+  linker,           ///< Extend with InCB=Linker
+  zwj, regional_indicator, prepend, spacing_mark, l, v, t, lv, lvt,
+  pictographic,     ///< Extended_Pictographic
+  consonant,        ///< InCB=Consonant
+}};
+
+/// Code points of a class.
+struct GraphemeRange {{
+  char32_t first, last;
+  GraphemeClass grapheme_class;
+}};
+
+namespace grapheme_classes {{
+using enum GraphemeClass;
+/// The ranges of classes except `other`, and except Hangul syllables.
+inline constexpr GraphemeRange ranges[] = {{
+{lines(f"{{{a:#x}, {b:#x}, {x}}}" for a, b, x in ranges(graphemes))}
+}};
+}}  // namespace grapheme_classes
+
+}}  // namespace heddle::text::unicode
+"""
+
+
+def normal_form_header(tables):
+    runs_of = lambda name: lines(f"{{{a:#x}, {b:#x}, {n}, {s}, {t}}}" for a, b, n, s, t in tables[name])
+    text = lambda code_points: "".join(f"\\x{x:x}" if x < 0x20 else f"\\u{x:04x}" if x < 0x10000 and x >= 0xA0 else
+                                       f"\\U{x:08x}" if x >= 0x10000 else "\\" + chr(x) if chr(x) in '"\\' else chr(x)
+                                       for x in code_points)
+    return f"""\
+// Generated by scripts/generate-unicode-tables.py from tokenizers {tokenizers.__version__}; do not edit.
+//
+// Decompositions, compositions and combining classes, as in the normalizers NFC, NFD, NFKC and NFKD of that library.
+// Read by normal_forms.hpp. Hangul syllables are left out.
+#pragma once
+#include <string_view>
+
+#include <heddle/text/unicode_tables.hpp>
+
+namespace heddle::text::unicode {{
+
+/// The combining classes of the code points that do not decompose; 0 in no range.
+inline constexpr Marks combining_classes[] = {{
+{lines(f"{{{a:#x}, {b:#x}, {c}}}" for a, b, c in tables["combining_classes"])}
+}};
+
+/// Canonical decompositions to one code point, except those of the ideographs of unicode_tables.hpp.
+inline constexpr Run canonical_singles[] = {{
+{runs_of("singles")}
+}};
+
+/// A code point that decomposes to two, and that they compose to.
+struct Composition {{
+  char32_t composed, first, second;
+}};
+
+/// The compositions. `first` may decompose further.
+inline constexpr Composition compositions[] = {{
+{lines(f"{{{c:#x}, {a:#x}, {b:#x}}}" for c, a, b in tables["compositions"])}
+}};
+
+/// A code point and its full decomposition.
+struct LongDecomposition {{
+  char32_t source;
+  std::u32string_view targets;
+}};
+
+/// Canonical decompositions to several code points that do not compose again.
+inline constexpr LongDecomposition canonical_sequences[] = {{
+{lines(f'{{{c:#x}, U"{text(x)}"}}' for c, x in tables["excluded"])}
+}};
+
+/// Compatibility decompositions to one code point.
+inline constexpr Run compatibility_singles[] = {{
+{runs_of("compatible_singles")}
+}};
+
+/// Compatibility decompositions to several code points. A code point in no compatibility table has those of the code
+/// points of its canonical decomposition.
+inline constexpr LongDecomposition compatibility_sequences[] = {{
+{lines(f'{{{c:#x}, U"{text(x)}"}}' for c, x in tables["compatible"])}
+}};
+
+}}  // namespace heddle::text::unicode
+"""
+
+
 def compare_with_unicodedata(uncased):
     """Prints how many code points the library treats differently from this Python's Unicode, for information only."""
     different = 0
@@ -415,6 +884,13 @@ def main():
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
     (folder / "unicode_tables.hpp").write_text(header(tables))
     (folder / "ascii_table.hpp").write_text(ascii_header(rows))
+    lower_case = expand(tables["letters"]) | {c: "".join(map(chr, t)) for c, t in tables["long_letters"]}
+    normal_forms = build_normal_forms(lower_case)
+    assert normal_forms["ideographs"] == tables["ideographs"]
+    (folder / "normal_form_tables.hpp").write_text(normal_form_header(normal_forms))
+    categories = find_categories()
+    properties, graphemes = find_properties(), find_graphemes()
+    (folder / "property_tables.hpp").write_text(property_header(categories, properties, graphemes))
     letters = sum(len(letters.replace(" ", "")) for _, letters in rows)
     print(f"{folder}: " + ", ".join(f"{len(rows)} {name}" for name, rows in tables.items())
           + f", {letters} ASCII letters in {len(rows)} rows")

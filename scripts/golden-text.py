@@ -6,6 +6,7 @@
 If HEDDLE_DATA names the folder of real data, data.txt (digests of SST-2 and AG News with both BERT vocabularies) is
 written, too; otherwise it is left unchanged. The formats are in tests/golden/text/README.md.
 """
+import importlib.util
 import os
 import pathlib
 import random
@@ -13,7 +14,7 @@ import struct
 import sys
 import zlib
 
-from tokenizers import AddedToken, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench/peers"))
@@ -252,6 +253,88 @@ def utf8():
             yield text.hex() + " " + text.decode(errors="replace").encode().hex()
 
 
+def unicode_tables():
+    """Returns the module that asks the library about code points."""
+    path = ROOT / "scripts/generate-unicode-tables.py"
+    specification = importlib.util.spec_from_file_location("generate_unicode_tables", path)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def properties(tables):
+    """Yields a line for each set of code points, and for the combining and grapheme classes."""
+    def line(name, values):
+        rows = tables.ranges(values)
+        text = "".join(f"{first:x} {last:x} {value}\n" for first, last, value in rows)
+        return f"{name} {len(rows)} {zlib.crc32(text.encode()):08x}"
+
+    categories = tables.find_categories()
+    sets = {name: {c for c, category in categories.items() if category == name} for name in tables.CATEGORIES}
+    sets |= {letter: {c for c, category in categories.items() if category[0] == letter} for letter in "LMN"}
+    sets |= tables.find_properties()
+    for name, code_points in sets.items():
+        yield line(name, dict.fromkeys(code_points, 1))
+    yield line("combining_class", tables.combining_classes())
+    syllables = {c: "lv" if i % 28 == 0 else "lvt" for i, c in enumerate(tables.HANGUL)}
+    yield line("grapheme_class", tables.find_graphemes() | syllables)
+
+
+def normal_forms(tables):
+    """Yields lines for the code points of each plane, and lines for random texts."""
+    forms = [tables.NFC, tables.NFD, tables.NFKC, tables.NFKD]
+    for plane in range(17):
+        block = [chr(c) for c in range(plane << 16, (plane + 1) << 16) if not 0xD800 <= c < 0xE000]
+        crcs = [zlib.crc32("".join(form.normalize_str(c) + "\n" for c in block).encode())
+                for form in (*forms, normalizers.Lowercase())]
+        yield f"plane {plane} " + " ".join(f"{crc:08x}" for crc in crcs)
+    # Each character is one token, whose offsets show its source.
+    tokenizer = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+    for text in normal_form_texts(tables):
+        crcs = []
+        for form in forms:
+            tokenizer.normalizer = form
+            sources = "".join(f" {first}" for first, _ in tokenizer.encode(text).offsets)
+            crcs.append(f"{zlib.crc32((form.normalize_str(text) + sources).encode()):08x}")
+        yield f"x{text.encode().hex()} " + " ".join(crcs)
+
+
+def normal_form_texts(tables):
+    """Yields random mixes of characters that decompose, marks, jamo and syllables."""
+    numbers = random.Random(6)
+    parts = {c: tables.NFD.normalize_str(chr(c)) for c in tables.CODE_POINTS if c not in tables.HANGUL}
+    canonical = [chr(c) for c, text in parts.items() if text != chr(c)]
+    compatible = [chr(c) for c in parts if tables.NFKD.normalize_str(chr(c)) != parts[c]]
+    marks = [chr(c) for c in tables.combining_classes()]
+    jamo = [chr(c) for c in [*range(0x1100, 0x1200), 0x1100, 0x1112, 0x1113, 0x1161, 0x1175, 0x1176, 0x11A7, 0x11A8, 0x11C2]]
+    syllables = [chr(c) for c in tables.HANGUL]
+    firsts = sorted({parts[ord(c)][0] for c in canonical})
+    seconds = sorted({x for c in canonical for x in parts[ord(c)][1:]})
+    # Decompositions to several marks, of which some change places with others.
+    special = list("a\u0301\u0316\u0308\u0344\u0345\u0f71\u0f72\u0f73\u0f75\u0f80\u0f81\u1e69\u212b\ufb2e\U0001d15e\U0001d160\U0001d165")
+    kinds = [canonical, compatible, marks, marks, jamo, syllables, firsts, seconds, special, special, list("a ")]
+    for _ in range(2000):
+        yield "".join(numbers.choice(numbers.choice(kinds)) for _ in range(numbers.randint(1, 9)))
+
+
+def graphemes(tables):
+    """Yields texts with the number of characters that Precompiled gives if it has a text for each beginning."""
+    numbers = random.Random(7)
+    classes = {}
+    for c, name in tables.find_graphemes().items():
+        classes.setdefault(name, []).append(chr(c))
+    classes["lv"] = list("\uac00\uac1c")
+    classes["lvt"] = list("\uac01\ud7a3")
+    classes["other"] = list("a-\xe9\u4e2d\U00020000")
+    first = {name: sorted(members)[:2] for name, members in classes.items()}
+    replace = tables.replace_clusters()
+    for i in range(1500):
+        members = first if i % 2 else classes  # short ones are more often parts of clusters that are replaced
+        text = "".join(numbers.choice(members[numbers.choice(sorted(members))]) for _ in range(numbers.randint(1, 7)))
+        yield f"x{text.encode().hex()} {len(replace.normalize_str(text))}"
+
+
 def write(name, lines):
     path = OUTPUT / name
     path.write_text("".join(line + "\n" for line in lines), newline="\n")
@@ -269,6 +352,10 @@ def main():
     write("added.txt", added_tokens(vocabulary))
     write("offsets.txt", offsets(vocabulary))
     write("truncation.txt", truncation(vocabulary))
+    tables = unicode_tables()
+    write("properties.txt", properties(tables))
+    write("normal_forms.txt", normal_forms(tables))
+    write("graphemes.txt", graphemes(tables))
     if "HEDDLE_DATA" in os.environ:
         write("data.txt", data_digests(pathlib.Path(os.environ["HEDDLE_DATA"])))
 

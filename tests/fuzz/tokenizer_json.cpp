@@ -1,5 +1,5 @@
 // tokenizer.json: the input as the whole file, and the input as the members of its vocabulary.
-#include <heddle/io/tokenizer_files.hpp>
+#include <heddle/text/tokenizer_files.hpp>
 
 #include "fuzz.hpp"
 
@@ -10,10 +10,11 @@ using namespace heddle;
 void check_tokenizer(const std::string& content) {
   const auto file = fuzz::attempt<FileError>([&] { return io::JsonFile(content, "input"); });
   if (!file) return;
-  const auto read = fuzz::attempt<FileError>([&] { return io::detail::read_tokenizer_json(file->object(), "input"); });
+  const auto read =
+      fuzz::attempt<FileError>([&] { return text::detail::read_tokenizer_json(file->object(), "input"); });
   if (!read) return;
   const text::Vocabulary& vocabulary = read->vocabulary;
-  io::detail::adds_bert_tokens(file->object().json(), vocabulary);
+  text::detail::adds_bert_tokens(file->object().json(), vocabulary.find("[CLS]"), vocabulary.find("[SEP]"));
   const nlohmann::json ids = nlohmann::json::parse(content)["model"]["vocab"];
   fuzz::claim(static_cast<std::size_t>(vocabulary.size()) == ids.size(), "the vocabulary has all tokens");
   for (const auto& [token, id] : ids.items())

@@ -2,6 +2,7 @@
 // and one for each byte that begins no valid sequence. Unicode (chapter 3.9), Rust's from_utf8_lossy and Python's
 // errors="replace" have the same rule.
 #pragma once
+#include <string>
 #include <string_view>
 
 namespace heddle::text {
@@ -52,6 +53,16 @@ inline int encode_utf8(char32_t code_point, char* out) {
   out[2] = continuation(6);
   out[3] = continuation(0);
   return 4;
+}
+
+/// Appends a code point to a text.
+inline void append_utf8(std::string& text, char32_t code_point) {
+  if (code_point < 0x80) {
+    text += static_cast<char>(code_point);
+    return;
+  }
+  char bytes[max_utf8_bytes];
+  text.append(bytes, static_cast<std::string::size_type>(encode_utf8(code_point, bytes)));
 }
 
 /// Returns whether the text is valid UTF-8.

@@ -106,10 +106,7 @@ class NormalizedText {
   }
 
  private:
-  void put(char32_t code_point) {
-    char bytes[max_utf8_bytes];
-    text_.append(bytes, static_cast<std::size_t>(encode_utf8(code_point, bytes)));
-  }
+  void put(char32_t code_point) { append_utf8(text_, code_point); }
 
   std::string text_;
   MarkRun run_;

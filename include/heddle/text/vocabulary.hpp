@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +14,7 @@
 #include <heddle/base/file.hpp>
 #include <heddle/base/printable.hpp>
 #include <heddle/base/utf8.hpp>
+#include <heddle/text/byte_hash.hpp>
 
 namespace heddle::text {
 
@@ -73,10 +73,10 @@ class Vocabulary {
 
   /// Returns the token's id, or `none`.
   std::int32_t find(std::string_view token) const {
-    return token.substr(0, 2) == "##" ? find_continuation(token.substr(2)) : find(hash(token), "", token);
+    return token.substr(0, 2) == "##" ? find_continuation(token.substr(2)) : find(detail::byte_hash(token), "", token);
   }
   /// Returns the id of the token that is "##" followed by `piece`, or `none`.
-  std::int32_t find_continuation(std::string_view piece) const { return find(~hash(piece), "##", piece); }
+  std::int32_t find_continuation(std::string_view piece) const { return find(~detail::byte_hash(piece), "##", piece); }
 
   /// Returns the token's id. @throws FileError if there is none.
   std::int32_t id(std::string_view token) const {
@@ -118,7 +118,7 @@ class Vocabulary {
     require<FileError>(twin == none, name_, ':', id + 1, ": token ", io::quoted_name(token), " is on line ", twin + 1,
                        " already");
     longest_ = std::max(longest_, token.size());
-    const std::uint64_t h = token.substr(0, 2) == "##" ? ~hash(token.substr(2)) : hash(token);
+    const std::uint64_t h = token.substr(0, 2) == "##" ? ~detail::byte_hash(token.substr(2)) : detail::byte_hash(token);
     std::size_t slot = h & (slots_.size() - 1);
     while (slots_[slot].id != none) slot = (slot + 1) & (slots_.size() - 1);
     slots_[slot] = {static_cast<std::uint32_t>(h >> 32), id};
@@ -133,31 +133,6 @@ class Vocabulary {
         return slots_[slot].id;
     }
     return none;
-  }
-
-  template <class Word>
-  static std::uint64_t load(const char* bytes) {
-    Word word;
-    std::memcpy(&word, bytes, sizeof word);
-    return word;
-  }
-
-  static std::uint64_t mix(std::uint64_t h) {
-    h = (h ^ h >> 32) * 0x9E3779B97F4A7C15;  // 2^64 / golden ratio; any odd number without a pattern works
-    return h ^ h >> 29;
-  }
-
-  // Hashes eight bytes at a time. The last eight may overlap those before, so that most words need no loop.
-  static std::uint64_t hash(std::string_view s) {
-    const char* p = s.data();
-    std::size_t n = s.size();
-    std::uint64_t h = n * 0xD6E8FEB86659FD93;
-    for (; n > 16; n -= 8, p += 8) h = mix(h ^ load<std::uint64_t>(p));
-    if (n > 8) return mix(mix(h ^ load<std::uint64_t>(p)) ^ load<std::uint64_t>(p + n - 8));
-    if (n >= 4) return mix(h ^ (load<std::uint32_t>(p) << 32 | load<std::uint32_t>(p + n - 4)));
-    if (n == 0) return mix(h);
-    const auto byte = [&](std::size_t i) { return static_cast<std::uint64_t>(static_cast<unsigned char>(p[i])); };
-    return mix(h ^ (byte(0) << 32 | byte(n / 2) << 16 | byte(n - 1)));
   }
 
   std::string name_, text_;

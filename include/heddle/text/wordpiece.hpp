@@ -14,9 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include <heddle/base/threads.hpp>
 #include <heddle/text/added_tokens.hpp>
 #include <heddle/text/basic_tokenizer.hpp>
+#include <heddle/text/encode_batch.hpp>
+#include <heddle/text/encoding.hpp>
 #include <heddle/text/joined_pieces.hpp>
 #include <heddle/text/vocabulary.hpp>
 
@@ -30,38 +31,6 @@ struct WordPieceOptions {
   std::size_t max_length = std::numeric_limits<std::size_t>::max();  ///< in tokens, special ones included
   bool offsets = false;  ///< fill Encoding::offsets and word_ids; encoding then takes up to twice as long
 };
-
-/// A text, or a pair of them, as ids.
-struct Encoding {
-  std::vector<std::int32_t> ids;       ///< one per token
-  std::vector<std::int32_t> type_ids;  ///< 1 for the second sequence of a pair and its [SEP], otherwise 0
-  std::size_t truncated = 0;           ///< tokens that max_length cut off
-
-  /// The range of bytes from which each token was made, in the first or second text; empty without
-  /// WordPieceOptions::offsets. It is [0, 0) for special tokens that are added, and the whole word for [UNK]. Tokens
-  /// made from the same character have the same range.
-  std::vector<TextRange> offsets = {};
-  /// The number of each token's word, which counts from 0 in each text, or -1 for special tokens that are added; empty
-  /// without WordPieceOptions::offsets. A punctuation mark is a word, and so is an added token in the text.
-  std::vector<std::int32_t> word_ids = {};
-
-  /// Compares all members.
-  bool operator==(const Encoding&) const = default;
-};
-
-/// Returns the lengths to which two sequences of n1 and n2 tokens are cut if `limit` tokens are allowed. The rule is
-/// "longest first" of the Rust tokenizers library, which differs slightly from cutting one token at a time off the
-/// longer one.
-inline std::pair<std::size_t, std::size_t> truncated_lengths(std::size_t n1, std::size_t n2, std::size_t limit) {
-  if (n1 + n2 <= limit) return {n1, n2};
-  std::size_t shorter = std::min(n1, n2);
-  std::size_t longer = shorter > limit ? shorter : std::max(shorter, limit - shorter);
-  if (shorter + longer > limit) {
-    shorter = limit / 2;
-    longer = limit / 2 + limit % 2;
-  }
-  return n1 > n2 ? std::pair(longer, shorter) : std::pair(shorter, longer);
-}
 
 /// A WordPiece tokenizer that returns the same ids, offsets and decoded texts as the Rust tokenizers library. Several
 /// threads may call const functions at once.
@@ -99,6 +68,13 @@ class WordPiece {
   const std::vector<AddedToken>& added_tokens() const { return added_; }
   /// Returns the number of ids: the vocabulary's, and those of added tokens that it has not.
   std::int32_t size() const { return size_; }
+  /// Returns the id of a token, or Vocabulary::none.
+  std::int32_t find(std::string_view token) const {
+    if (const std::int32_t id = vocabulary_.find(token); id != Vocabulary::none) return id;
+    const auto added =
+        std::find_if(added_.begin(), added_.end(), [&](const AddedToken& t) { return t.content == token; });
+    return added == added_.end() ? Vocabulary::none : added->id;
+  }
   /// Returns the token of an id, valid as long as the tokenizer. @throws IndexError for an id outside 0 to size() - 1.
   std::string_view token(std::int32_t id) const {
     require_id(id);
@@ -148,20 +124,14 @@ class WordPiece {
   /// and [].
   template <class Texts = std::vector<std::string_view>>
   std::vector<Encoding> encode_batch(const Texts& texts) const {
-    std::vector<Encoding> out(std::size(texts));
-    for_each(out, [&](std::size_t i) { return encode(texts[i]); });
-    return out;
+    return detail::encode_batch(*this, texts);
   }
 
   /// Encodes each text in `a` and the text at the same position in `b` as a pair. @throws Error for different sizes,
   /// and as encode_pair().
   template <class Texts = std::vector<std::string_view>>
   std::vector<Encoding> encode_batch(const Texts& a, const Texts& b) const {
-    require(std::size(a) == std::size(b), "encode_batch: each pair needs two texts, but the sizes are ", std::size(a),
-            " and ", std::size(b));
-    std::vector<Encoding> out(std::size(a));
-    for_each(out, [&](std::size_t i) { return encode_pair(a[i], b[i]); });
-    return out;
+    return detail::encode_batch(*this, a, b);
   }
 
   /// Appends the ids of the text alone: no special tokens are added, nothing is cut off.
@@ -217,7 +187,7 @@ class WordPiece {
       require(token.id == id, "WordPiece: the added token ", io::quoted_name(token.content), " has the id ", token.id,
               "; its place is ", id);
       std::string text = token.normalized ? words_.normalized(token.content) : token.content;
-      (token.normalized ? normalized_ : raw_).add(text, id, token.single_word);
+      (token.normalized ? normalized_ : raw_).add(text, id, {.single_word = token.single_word});
       if (token.normalized && !normalized_words_) normalized_words_.emplace(false);
       decoded_[id] = {std::move(text)};
     }
@@ -236,14 +206,6 @@ class WordPiece {
   void require_length(std::size_t specials) const {
     require(options_.max_length >= specials, "WordPiece: max_length ", options_.max_length, " cannot hold the ",
             specials, " special tokens");
-  }
-
-  template <class F>
-  static void for_each(std::vector<Encoding>& out, const F& f) {
-    constexpr Index grain = 32;  // texts: a line takes a few microseconds
-    kernel::parallel(static_cast<Index>(out.size()), grain, [&](Index first, Index last) {
-      for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) out[i] = f(i);
-    });
   }
 
   void append_special(std::int32_t id, Encoding& out) const {

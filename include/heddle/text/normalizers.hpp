@@ -1,0 +1,233 @@
+// The normalizers of the Rust tokenizers library. Each one edits an AlignedText.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <heddle/base/utf8.hpp>
+#include <heddle/text/aligned_text.hpp>
+#include <heddle/text/basic_tokenizer.hpp>
+#include <heddle/text/normal_forms.hpp>
+#include <heddle/text/precompiled_map.hpp>
+#include <heddle/text/properties.hpp>
+#include <heddle/text/split_pattern.hpp>
+
+namespace heddle::text {
+
+namespace detail {
+
+// Removes the characters for which keep(c) is false.
+template <class Keep>
+void filter(AlignedText& text, const Keep& keep) {
+  bool is_same = true;
+  text.for_each([&](char32_t c) { is_same = is_same && keep(c); });
+  if (is_same) return;
+  const std::string_view all = text.text();
+  text.begin();
+  for (const char *at = all.data(), *const end = at + all.size(); at != end;) {
+    const char* const first = at;
+    const bool is_kept = keep(decode_utf8(at, end));
+    const auto size = static_cast<std::size_t>(at - first);
+    is_kept ? text.copy(size) : text.skip(size);
+  }
+  text.finish();
+}
+
+// Writes a text before the next character, which has `size` bytes, and that character. The source of both is that of
+// the character.
+inline void put_before(AlignedText& text, std::string_view added, char32_t next, std::size_t size) {
+  bool is_first = true;
+  for (const char *at = added.data(), *const end = at + added.size(); at != end; is_first = false) {
+    const char32_t c = decode_utf8(at, end);
+    is_first ? text.replace(c, size) : text.insert(c);
+  }
+  is_first ? text.copy(size) : text.insert(next);
+}
+
+}  // namespace detail
+
+/// BertNormalizer: the steps of BERT's tokenizer before words are cut, each of which is optional.
+struct BertNormalizer {
+  bool clean_text = true;            ///< drops control characters; turns white space into blanks
+  bool handle_chinese_chars = true;  ///< puts blanks around ideographs
+  bool strip_accents = true;         ///< decomposes (NFD) and drops nonspacing marks
+  bool lowercase = true;             ///< turns letters into lower case
+
+  /// Edits the text.
+  void operator()(AlignedText& text) const;
+};
+
+/// NFC, NFD, NFKC or NFKD.
+struct NormalFormNormalizer {
+  NormalForm form;  ///< the form
+
+  /// Edits the text.
+  void operator()(AlignedText& text) const {
+    if (!changes(form, text.text())) return;
+    const std::string_view before = text.text();
+    text.begin();
+    normalize(form, before, [&](char32_t c, int change) { text.apply(c, change); });
+    text.finish();
+  }
+};
+
+/// Lowercase: turns letters into lower case.
+struct LowercaseNormalizer {
+  /// Edits the text.
+  void operator()(AlignedText& text) const {
+    const std::string_view before = text.text();
+    text.begin();
+    for (const char *at = before.data(), *const end = at + before.size(); at != end;) {
+      const char c = *at;
+      if (static_cast<unsigned char>(c) < 0x80) {
+        ++at;
+        text.replace(static_cast<char32_t>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c), 1);
+      } else {
+        lower_case(decode_utf8(at, end), [&](char32_t lower, int change) { text.apply(lower, change); });
+      }
+    }
+    text.finish();
+  }
+};
+
+/// StripAccents: drops combining marks.
+struct StripAccentsNormalizer {
+  /// Edits the text.
+  void operator()(AlignedText& text) const {
+    detail::filter(text, [](char32_t c) { return !has_property(c, property::accent); });
+  }
+};
+
+/// Strip: removes white space from the ends of the text.
+struct StripNormalizer {
+  bool left = true;   ///< removes it from the beginning
+  bool right = true;  ///< removes it from the end
+
+  /// Edits the text.
+  void operator()(AlignedText& text) const {
+    const std::string_view all = text.text();
+    std::size_t first = all.size(), last = 0;  // the part without white space at its ends
+    for (detail::Reader reader(all, 0); !reader.at_end();) {
+      const std::size_t at = reader.position();
+      const bool is_space = has_property(reader.peek(), property::white_space);
+      reader.skip();
+      if (is_space) continue;
+      first = std::min(first, at);
+      last = reader.position();
+    }
+    if (!left) first = 0;
+    if (!right) last = all.size();
+    if (first == 0 && last == all.size()) return;
+    text.begin();
+    text.skip(first);
+    if (first < last) text.copy(last - first);
+    text.finish();
+  }
+};
+
+/// Prepend: puts a text before each text that is not empty.
+struct PrependNormalizer {
+  std::string added;  ///< the text to add
+
+  /// Edits the text.
+  void operator()(AlignedText& text) const {
+    const std::string_view before = text.text();
+    if (before.empty()) return;
+    detail::Reader reader(before, 0);
+    const char32_t first = reader.peek();
+    reader.skip();
+    text.begin();
+    detail::put_before(text, added, first, reader.position());
+    text.copy(before.size() - reader.position());
+    text.finish();
+  }
+};
+
+/// Replace: replaces each match of a pattern by a text.
+struct ReplaceNormalizer {
+  SplitPattern pattern;  ///< the parts to replace
+  std::string by;        ///< the text in their place
+
+  /// Edits the text.
+  void operator()(AlignedText& text) const {
+    const std::string_view before = text.text();
+    std::optional<TextRange> match = pattern.find(before, 0);
+    if (!match) return;
+    text.begin();
+    for (; match; match = pattern.find(before, match->end)) {
+      text.copy(match->begin - text.position());
+      text.skip(match->end - match->begin);
+      for (const char *at = by.data(), *const end = at + by.size(); at != end;) text.insert(decode_utf8(at, end));
+    }
+    text.copy(before.size() - text.position());
+    text.finish();
+  }
+};
+
+/// Precompiled: applies the character map of a SentencePiece model, which copies of the tokenizer share.
+struct PrecompiledNormalizer {
+  std::shared_ptr<const PrecompiledMap> map;  ///< the map
+
+  /// Edits the text.
+  void operator()(AlignedText& text) const { (*map)(text); }
+};
+
+/// A normalizer.
+using Normalizer = std::variant<BertNormalizer, NormalFormNormalizer, LowercaseNormalizer, StripAccentsNormalizer,
+                                StripNormalizer, PrependNormalizer, ReplaceNormalizer, PrecompiledNormalizer>;
+
+/// Applies normalizers in their order.
+inline void normalize(const std::vector<Normalizer>& normalizers, AlignedText& text) {
+  for (const Normalizer& normalizer : normalizers) std::visit([&](const auto& step) { step(text); }, normalizer);
+}
+
+inline void BertNormalizer::operator()(AlignedText& text) const {
+  if (clean_text) {
+    const std::string_view before = text.text();
+    text.begin();
+    for (const char *at = before.data(), *const end = at + before.size(); at != end;) {
+      const char* const first = at;
+      const char32_t c = decode_utf8(at, end);
+      const auto size = static_cast<std::size_t>(at - first);
+      if (has_property(c, property::clean_dropped))
+        text.skip(size);
+      else if (c != ' ' && has_property(c, property::clean_blank))
+        text.replace(' ', size);
+      else
+        text.copy(size);
+    }
+    text.finish();
+  }
+  if (handle_chinese_chars) {
+    bool has_ideographs = false;
+    text.for_each([&](char32_t c) { has_ideographs = has_ideographs || detail::is_ideograph(c); });
+    if (has_ideographs) {
+      const std::string_view before = text.text();
+      text.begin();
+      for (const char *at = before.data(), *const end = at + before.size(); at != end;) {
+        const char* const first = at;
+        const char32_t c = decode_utf8(at, end);
+        const auto size = static_cast<std::size_t>(at - first);
+        if (detail::is_ideograph(c)) {
+          detail::put_before(text, " ", c, size);
+          text.insert(' ');
+        } else {
+          text.copy(size);
+        }
+      }
+      text.finish();
+    }
+  }
+  if (strip_accents) {
+    NormalFormNormalizer{NormalForm::nfd}(text);
+    detail::filter(text, [](char32_t c) { return !has_property(c, property::bert_accent); });
+  }
+  if (lowercase) LowercaseNormalizer()(text);
+}
+
+}  // namespace heddle::text

@@ -1,0 +1,154 @@
+// A tokenizer.json whose members heddle does not know is refused by the member's name.
+#include <heddle/text/folder_tokenizer.hpp>
+
+#include "catch.hpp"
+
+using namespace heddle;
+using Json = nlohmann::json;
+
+namespace {
+
+const char* const small_bpe = R"({
+  "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "<unk>": 3}, "merges": ["a b"]},
+  "normalizer": {"type": "Lowercase"},
+  "pre_tokenizer": {"type": "WhitespaceSplit"},
+  "post_processor": {"type": "TemplateProcessing",
+                     "single": [{"Sequence": {"id": "A", "type_id": 0}}],
+                     "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+                     "special_tokens": {}},
+  "decoder": {"type": "Fuse"},
+  "added_tokens": [{"id": 3, "content": "<unk>", "special": true}]})";
+
+// Reads the file after a merge patch. Returns the error without the name of the file.
+std::string error_with(const char* patch) {
+  Json json = Json::parse(small_bpe);
+  json.merge_patch(Json::parse(patch));
+  try {
+    text::TokenizerPipeline(text::parse_tokenizer(json.dump(), "t.json"));
+  } catch (const FileError& error) {
+    const std::string what = error.what();
+    REQUIRE(what.starts_with("t.json: "));
+    return what.substr(8);
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("text::parse_tokenizer: unknown types are named") {
+  CHECK(error_with("{}") == "no error");
+  CHECK(error_with(R"({"model": {"type": "Other"}})") ==
+        "'type' of 'model' is 'Other'; heddle reads WordPiece, BPE, Unigram and WordLevel");
+  CHECK(error_with(R"({"normalizer": {"type": "Nmt"}})")
+            .starts_with("'type' of 'normalizer' is 'Nmt'; heddle reads BertNormalizer, NFC,"));
+  CHECK(error_with(R"({"normalizer": {"type": "Sequence", "normalizers": [{"type": "Nmt"}]}})")
+            .starts_with("'type' of 'normalizer' is 'Nmt'"));
+  CHECK(error_with(R"({"pre_tokenizer": {"type": "UnicodeScripts"}})")
+            .starts_with("'type' of 'pre_tokenizer' is 'UnicodeScripts'; heddle reads BertPreTokenizer, ByteLevel,"));
+  CHECK(error_with(R"({"post_processor": {"type": "Other"}})")
+            .starts_with("'type' of 'post_processor' is 'Other'; heddle reads BertProcessing,"));
+  CHECK(error_with(R"({"decoder": {"type": "CTC"}})").starts_with("'type' of 'decoder' is 'CTC'; heddle reads"));
+  CHECK(error_with(R"({"truncation": {"direction": "Up"}})") == "'direction' is 'Up'; heddle reads Left or Right");
+}
+
+TEST_CASE("text::parse_tokenizer: wrong members are named") {
+  CHECK(error_with(R"({"model": null})") == "has no 'model'");
+  CHECK(error_with(R"({"model": {"vocab": null}})") == "has no 'vocab'");
+  CHECK(error_with(R"({"model": {"vocab": {"c": 2.5}}})") ==
+        "the id of token 'c' is 2.5 but must be a whole number from 0 to 16777215");
+  CHECK(error_with(R"({"model": {"vocab": {"c": 99999999}}})") ==
+        "the id of token 'c' is 99999999 but must be a whole number from 0 to 16777215");
+  CHECK(error_with(R"({"model": {"merges": ["a"]}})") == "merge 1 is \"a\" but must be two tokens");
+  CHECK(error_with(R"({"model": {"merges": [["a", "b"], ["a", 5]]}})") ==
+        "merge 2 is [\"a\",5] but must be two tokens");
+  CHECK(error_with(R"({"model": {"merges": ["b a"]}})") ==
+        "BytePairEncoding: merge 1 of 'b' and 'a' needs the token 'ba', which is not in the vocabulary");
+  CHECK(error_with(R"({"model": {"unk_token": "[UNK]"}})") ==
+        "BytePairEncoding: the unknown token '[UNK]' is not in the vocabulary");
+  CHECK(error_with(R"({"model": {"dropout": 0.1}})") == "'dropout' is '0.1'; heddle reads BPE without dropout");
+  CHECK(error_with(R"({"model": {"type": "Unigram", "vocab": [["a"]]}})") ==
+        "token 0 of 'vocab' is [\"a\"] but must be a text and its score");
+  CHECK(error_with(R"({"model": {"type": "Unigram", "vocab": [["a", -1]], "unk_id": 1}})") ==
+        "Unigram: the unknown token has the id 1; the vocabulary has 1 tokens");
+  CHECK(error_with(R"({"model": {"type": "WordPiece"}})") ==
+        "WordPieceModel: the unknown token '[UNK]' is not in the vocabulary");
+  CHECK(error_with(R"({"model": {"type": "WordPiece", "unk_token": "<unk>"},
+                       "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": true}})") ==
+        "'pre_tokenizer' is ByteLevel, which heddle reads for BPE only, not for WordPiece");
+  CHECK(error_with(R"({"pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+                        {"type": "ByteLevel", "add_prefix_space": true}, {"type": "WhitespaceSplit"}]}})") ==
+        "'pre_tokenizer' has steps after ByteLevel; heddle reads it as the last one");
+  CHECK(error_with(R"({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(a|b)*"}, "behavior": "Removed"}})") ==
+        "SplitPattern: the regular expression '(a|b)*' is not one of those that heddle knows");
+  CHECK(error_with(R"({"pre_tokenizer": {"type": "Split", "pattern": {"String": ""}, "behavior": "Removed"}})") ==
+        "SplitPattern: the text to find is empty");
+  CHECK(error_with(R"({"pre_tokenizer": {"type": "Split", "pattern": {"String": "a"}, "behavior": "Kept"}})") ==
+        "'behavior' is 'Kept'; heddle reads Removed, Isolated, Contiguous, MergedWithPrevious and MergedWithNext");
+  CHECK(error_with(R"({"pre_tokenizer": {"type": "Metaspace", "replacement": "ab"}})") ==
+        "'replacement' is 'ab' but must be one character");
+  CHECK(error_with(R"({"pre_tokenizer": {"type": "Metaspace", "replacement": "_", "add_prefix_space": false}})") ==
+        "'add_prefix_space' is false, but 'prepend_scheme' is always");
+  CHECK(error_with(R"({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "a"}})") ==
+        "'precompiled_charsmap' is not base64");
+  CHECK(error_with(R"({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}})") ==
+        "PrecompiledMap: has 3 bytes; its trie's size takes 4");
+  CHECK(error_with(R"({"post_processor": {"single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}]}})") ==
+        "'single' has the special token '[CLS]', which 'special_tokens' does not have");
+  CHECK(error_with(R"({"post_processor": {"single": [{"Sequence": {"id": "B", "type_id": 0}}]}})") ==
+        "'single' has the sequence B, which a single text has not");
+  CHECK(error_with(R"({"added_tokens": [{"id": 3}]})") == "has no 'content'");
+  CHECK(error_with(R"({"added_tokens": [{"content": "x"}]})") == "has no 'id'");
+}
+
+TEST_CASE("text::Tokenizer: lengths that do not hold the special tokens are refused") {
+  Json json = Json::parse(small_bpe);
+  json["post_processor"] = {{"type", "BertProcessing"}, {"cls", {"a", 0}}, {"sep", {"b", 1}}};
+  const auto parts = [&] { return text::parse_tokenizer(json.dump(), "t.json"); };
+  CHECK_THROWS_WITH(text::TokenizerPipeline(parts(), {.max_length = 1}),
+                    "Tokenizer: max_length 1 cannot hold the 2 special tokens");
+  const text::TokenizerPipeline two(parts(), {.max_length = 2});
+  CHECK(two.encode("ab").ids == std::vector<std::int32_t>{0, 1});
+  CHECK_THROWS_WITH(two.encode_pair("a", "b"), "Tokenizer: max_length 2 cannot hold the 3 special tokens");
+  CHECK_THROWS_WITH(two.token(4), "Tokenizer: id 4 is outside 0 to 3");
+  CHECK_THROWS_WITH(two.decode(std::vector<std::int32_t>{-1}), "Tokenizer: id -1 is outside 0 to 3");
+}
+
+TEST_CASE("text::SplitPattern: sequences and alternatives of characters") {
+  const auto found = [](const char* expression, const std::string& text) {
+    const text::SplitPattern pattern = text::SplitPattern::regex(expression);
+    std::string all;
+    for (auto match = pattern.find(text, 0); match; match = pattern.find(text, match->end))
+      all += '[' + text.substr(match->begin, match->end - match->begin) + ']';
+    return all;
+  };
+  CHECK(found(" {2,}", "a  b c   ") == "[  ][   ]");
+  CHECK(found("a?b", "ab b aab") == "[ab][b][ab]");
+  CHECK(found("ab?|c+", "aab cc") == "[a][ab][cc]");
+  CHECK(found("[a-c]{2}", "abcabd") == "[ab][ca]");
+  CHECK(found("[^a\\s]+", "ba  \tcd") == "[b][cd]");
+  CHECK(found("\\p{N}{1,3}", "12345") == "[123][45]");
+  for (const char* unknown :
+       {"", "a**", "(a)", "a*", "[", "[]", "a+b", "\\q", "[b-a]", "a{0}", "a{2,1}", "\\p{Xx}", "^a", "a??b?c?d?e?f?g"})
+    CHECK_THROWS_AS(text::SplitPattern::regex(unknown), Error);
+}
+
+TEST_CASE("text::SentencePieceModel: bytes of another form are refused") {
+  CHECK_THROWS_WITH(text::SentencePieceModel::parse("", "m"), "m: has no pieces");
+  CHECK_THROWS_WITH(text::SentencePieceModel::parse("\x0A\x05"
+                                                    "ab",
+                                                    "m"),
+                    "m: is not a model of SentencePiece");
+  CHECK_THROWS_WITH(text::SentencePieceModel::parse("\x0F", "m"), "m: is not a model of SentencePiece");
+  CHECK_THROWS_WITH(text::SentencePieceModel::parse("\x0A\x03\x0A\x01\xFF", "m"), "m: piece 0 is not valid UTF-8");
+  const auto model = text::SentencePieceModel::parse("\x0A\x03\x0A\x01x", "m");
+  REQUIRE(model.pieces.size() == 1);
+  CHECK(model.pieces[0].text == "x");
+}
+
+TEST_CASE("text::from_base64: padding and other characters") {
+  CHECK(text::from_base64("") == "");
+  CHECK(text::from_base64("YQ==") == "a");
+  CHECK(text::from_base64("YWI=") == "ab");
+  CHECK(text::from_base64("YWJj") == "abc");
+  for (const char* wrong : {"YQ=", "Y===", "YQ==YQ==", "Y*==", "===="}) CHECK(!text::from_base64(wrong));
+}
