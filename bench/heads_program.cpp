@@ -1,5 +1,5 @@
-// heads_program: applies the heads of a Hugging Face folder to texts for bench/peers/heads_compare.py. Reads a JSON
-// object from the standard input and prints one.
+// heads_program: applies the heads of a Hugging Face folder to texts for bench/peers/heads_compare.py and
+// heads_speed.py. Reads a JSON object from the standard input and prints one.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <iostream>
@@ -7,6 +7,7 @@
 #include <heddle/heddle.hpp>
 #include <heddle/models/fill_mask.hpp>
 #include <heddle/models/reranker.hpp>
+#include <heddle/models/sentence_encoder.hpp>
 #include <heddle/models/text_classifier.hpp>
 #include <heddle/models/token_classifier.hpp>
 
@@ -16,25 +17,28 @@ namespace {
 using nlohmann::json;
 using Texts = std::vector<std::string>;
 
-// Returns the median time of five calls, in seconds.
-template <class F>
-double median_of(F&& f) {
-  std::vector<double> times;
-  for (int i = 0; i < 5; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    f();
-    times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+// Returns the time of a call in seconds, or the results of a call and whether those of single texts have the same bits.
+template <class F, class Same>
+json result_of(const json& input, F&& compute, Same&& same_alone) {
+  if (!input.value("time", false)) {
+    json result{{"results", compute()}};
+    if (input.value("alone", true)) result["same_alone"] = same_alone();
+    return result;
   }
-  std::sort(times.begin(), times.end());
-  return times[2];
+  compute();
+  const auto begin = std::chrono::steady_clock::now();
+  compute();
+  return {{"seconds", std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()}};
 }
 
-// Calls compute() once for the results, and more often for their time.
-template <class F>
-json timed(bool time, F&& compute) {
-  json result{{"results", compute()}};
-  if (time) result["seconds"] = median_of(compute);
-  return result;
+// Returns the logits of all tokens of a text. Tokens of the second text have the type 1.
+template <class A>
+std::vector<float> logits_of(const models::BertTokenClassifier<>& model, const std::vector<int>& ids,
+                             const std::vector<int>& types) {
+  const Shape shape{std::ssize(ids)};
+  const Tensor<int> of_types = types.empty() ? Tensor<int>() : Tensor<int>(shape, types);
+  const auto sequences = Sequences::packed({static_cast<int>(ids.size())});
+  return cast<float>(model.forward<A>(Tensor<int>(shape, ids), sequences, {.types = of_types})).host();
 }
 
 json to_json(const std::vector<models::Entity>& entities) {
@@ -49,6 +53,27 @@ models::Aggregation aggregation_of(const std::string& name) {
   fail("there is no aggregation ", name);
 }
 
+// Returns the logits of the tokens of each text, for labels of tokens or for answers.
+json token_logits(const std::string& folder, const models::LoadOptions& options, const json& input) {
+  const models::PretrainedConfig config = models::read_config(folder);
+  const bool has_answers = input.value("answers", false);
+  const nn::NoInit undrawn;
+  const NoGrad quiet;
+  Random unused(0);
+  models::BertTokenClassifier<> model(*config.bert(),
+                                      has_answers ? models::TokenHead::answer : models::TokenHead::labels,
+                                      has_answers ? 2 : std::ssize(config.labels), unused);
+  models::load_pretrained(model, folder);
+  const bool is_bf16 = options.precision == models::Precision::bf16;
+  json all = json::array();
+  for (std::size_t i = 0; i < input.at("ids").size(); ++i) {
+    const std::vector<int> ids = input["ids"][i];
+    const auto types = input.contains("types") ? input["types"][i].get<std::vector<int>>() : std::vector<int>();
+    all.push_back(is_bf16 ? logits_of<bf16>(model, ids, types) : logits_of<float>(model, ids, types));
+  }
+  return {{"results", all}};
+}
+
 // Whether all results for single texts have the bits of those for all texts.
 template <class All, class One>
 bool equals_alone(const All& all, std::size_t count, One&& one) {
@@ -58,38 +83,47 @@ bool equals_alone(const All& all, std::size_t count, One&& one) {
 }
 
 json run(const std::string& head, const std::string& folder, const models::LoadOptions& options, const json& input) {
-  const bool time = input.value("time", false);
+  if (head == "logits") return token_logits(folder, options, input);
   const Texts a = input.at("a"), b = input.value("b", Texts());
-  json output;
   if (head == "classify") {
     const auto classify = models::TextClassifier::load(folder, options);
     const auto compute = [&] {
       json all = json::array();
-      for (const auto& p : b.empty() ? classify(a) : classify(a, b))
-        all.push_back(p.values.empty() ? p.probabilities : p.values);
+      for (const auto& p : classify(a)) all.push_back(p.values.empty() ? p.probabilities : p.values);
       return all;
     };
-    output = timed(time, compute);
-    output["same_alone"] = equals_alone(b.empty() ? classify(a) : classify(a, b), a.size(), [&](std::size_t i) {
-      return b.empty() ? classify(a[i]) : classify(a[i], b[i]);
+    return result_of(input, compute, [&] {
+      return equals_alone(classify(a), a.size(), [&](std::size_t i) { return classify(a[i]); });
     });
-  } else if (head == "rerank") {
+  }
+  if (head == "rerank") {
     const auto rerank = models::Reranker::load(folder, options);
-    output = timed(time, [&] { return json(rerank.score(a, b)); });
-    output["same_alone"] =
-        equals_alone(rerank.score(a, b), a.size(), [&](std::size_t i) { return rerank.score(a[i], b[i]); });
-  } else if (head == "tag") {
+    return result_of(
+        input, [&] { return json(rerank.score(a, b)); },
+        [&] {
+          return equals_alone(rerank.score(a, b), a.size(), [&](std::size_t i) { return rerank.score(a[i], b[i]); });
+        });
+  }
+  if (head == "embed") {  // only to take the time
+    const auto encode = models::SentenceEncoder::load(folder, options);
+    return result_of(
+        input, [&] { return json(encode(a).host()); }, [] { return json(); });
+  }
+  if (head == "tag") {
     const auto tag = models::TokenClassifier::load(folder, options);
-    const models::Aggregation aggregation = aggregation_of(input.value("aggregation", "simple"));
-    output = timed(time, [&] {
-      json all = json::array();
-      for (const auto& entities : tag.entities(a, aggregation)) all.push_back(to_json(entities));
+    const auto compute = [&] {
+      json all = json::object();
+      for (const std::string aggregation : input.at("aggregations"))
+        for (const auto& entities : tag.entities(a, aggregation_of(aggregation)))
+          all[aggregation].push_back(to_json(entities));
       return all;
-    });
-    output["same_alone"] = equals_alone(tag(a), a.size(), [&](std::size_t i) { return tag(a[i]); });
-  } else if (head == "fill") {
+    };
+    return result_of(input, compute,
+                     [&] { return equals_alone(tag(a), a.size(), [&](std::size_t i) { return tag(a[i]); }); });
+  }
+  if (head == "fill") {
     const auto fill = models::FillMask::load(folder, options);
-    output = timed(time, [&] {
+    const auto compute = [&] {
       json all = json::array();
       for (const auto& masks : fill(a, input.value("count", std::size_t{5})))
         for (const auto& mask : masks) {
@@ -98,12 +132,11 @@ json run(const std::string& head, const std::string& folder, const models::LoadO
           all.push_back(tokens);
         }
       return all;
-    });
-    output["same_alone"] = equals_alone(fill(a), a.size(), [&](std::size_t i) { return fill(a[i]); });
-  } else {
-    fail("there is no head ", head);
+    };
+    return result_of(input, compute,
+                     [&] { return equals_alone(fill(a), a.size(), [&](std::size_t i) { return fill(a[i]); }); });
   }
-  return output;
+  fail("there is no head ", head);
 }
 
 }  // namespace
@@ -112,7 +145,7 @@ int main(int argc, char** argv) {
   CLI::App app("Applies the head of a model folder to texts.");
   std::string head, folder, precision = "fp32";
   int threads = 2;
-  app.add_option("head", head, "classify, rerank, tag or fill")->required();
+  app.add_option("head", head, "classify, rerank, embed, tag, fill, or logits of tokens")->required();
   app.add_option("folder", folder, "the model")->required();
   app.add_option("--threads", threads)->check(CLI::PositiveNumber);
   app.add_option("--precision", precision)->check(CLI::IsMember({"fp32", "bf16"}));

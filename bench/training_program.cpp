@@ -1,6 +1,7 @@
 // training_program: fine-tunes the model of a Hugging Face folder on given batches for bench/peers/training_compare.py.
-// Reads a JSON object that describes the training, and prints one with the loss of each step.
+// Reads a JSON object that describes the training, and prints one with the loss and the seconds of each step.
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <iostream>
 #include <limits>
 
@@ -61,13 +62,15 @@ Tensor<T> read_matrix(const json& rows) {  // [B, C]
 template <class Model, class Differentiate>
 json train(Model& model, const json& job, const std::string& weights, Differentiate&& differentiate) {
   optim::AdamW optimizer(model, {.lr = job.at("lr"), .weight_decay = job.at("weight_decay")});
-  json losses = json::array();
+  std::vector<double> losses, seconds;
   for (const json& step : job.at("steps")) {
+    const auto begin = std::chrono::steady_clock::now();
     losses.push_back(static_cast<double>(differentiate(step).item()));
     optimizer.step();
+    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
   io::save(model, weights);
-  return {{"losses", losses}};
+  return {{"losses", losses}, {"seconds", seconds}};
 }
 template <class Loss>
 auto differentiated(Loss&& loss) {
@@ -184,7 +187,7 @@ template <class T>
 json train_model(const std::string& folder, const json& job, const std::string& weights) {
   const models::PretrainedConfig config = models::read_config(folder);
   const std::string model = job.at("model");
-  Random random(1);  // draws nothing: the probabilities of dropout are 0
+  Random random(1);  // draws nothing if the folder's dropout is 0
   if (model == "texts") return train_texts<T>(config, folder, job, weights, &random);
   if (model == "tokens") return train_tokens<T>(config, folder, job, weights, &random);
   if (model == "masks") return train_masks<T>(config, folder, job, weights, &random);

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Compares the heads of heddle with transformers and sentence-transformers, for models with random weights:
 
-    bench/peers/heads_compare.py --program build/release/bench/heads_program --data DIR --vocab FILE [--texts N] [--small]
+    bench/peers/heads_compare.py --program build/release/bench/heads_program --data DIR --vocab FILE [--texts N] [--sizes odd]
 
-Probabilities, values and scores are compared with float64: the largest error, relative to the largest result of the folder, must be
-at most 1e-5, and the root mean square over all not above that of PyTorch's float32. Entities by each aggregation must have equal labels
-and places for all texts, and scores within 1e-5; a text in which PyTorch's float32 differs from its float64 is left out and counted.
-Results for a text alone must have the bits of those in a batch. Prints a table; exit code 1 if something differs. Needs torch,
-transformers and sentence-transformers.
+Probabilities, values, scores and the logits of tokens are compared with float64: the largest error, relative to the largest result of
+the folder, must be at most 1e-5, and the root mean square over all not above that of PyTorch's float32. In bf16, the root mean square of
+each head must be at most twice PyTorch's. Entities by each aggregation must have equal labels and places for all texts, and scores within
+1e-5; a text in which PyTorch's float32 differs from its float64 is left out and counted. Results for a text alone must have the bits of
+those in a batch. Prints a table; exit code 1 if something differs. Needs torch, transformers and sentence-transformers.
 """
 
 import argparse
@@ -31,9 +31,12 @@ HEADS = {
     "multi": ("ForSequenceClassification", "classify", {"num_labels": 6, "problem_type": "multi_label_classification"}),
     "regression": ("ForSequenceClassification", "classify", {"num_labels": 2, "problem_type": "regression"}),
     "rerank": ("ForSequenceClassification", "rerank", {"num_labels": 1}),
-    "tag": ("ForTokenClassification", "tag", {"id2label": dict(enumerate(TAGS)), "label2id": {t: i for i, t in enumerate(TAGS)}}),
+    "tag": ("ForTokenClassification", "logits", {"id2label": dict(enumerate(TAGS)), "label2id": {t: i for i, t in enumerate(TAGS)}}),
+    "answer": ("ForQuestionAnswering", "logits", {"num_labels": 2}),
     "fill": ("ForMaskedLM", "fill", {}),
 }
+BF16_ERRORS = 2.0  # the greatest error allowed in bf16, as a multiple of PyTorch's
+CASES = {"odd": ODD, "base": BASE, "all": [*ODD, *BASE]}
 CLASSES = {"bert": "Bert", "distilbert": "DistilBert"}
 
 
@@ -78,34 +81,56 @@ def inputs_of(tokenizer, case, a, b=None):
 
 
 @torch.no_grad()
-def results_of(model, tokenizer, case, name, a, b):
-    """Returns the results of a head for each text, as a flat list of float64."""
+def results_of(model, inputs, name, mask):
+    """Returns the results of a head for each text, as a tensor of float64."""
     found = []
-    for i, text in enumerate(a):
-        inputs = inputs_of(tokenizer, case, text, b[i] if b else None)
-        logits = model(**inputs).logits[0]
-        if name == "multi":
-            found += logits.sigmoid().double().tolist()
-        elif name == "regression":
-            found += logits.double().tolist()
-        elif name == "rerank":
-            found += logits.sigmoid().double().tolist()
-        else:
-            rows = (inputs["input_ids"][0] == tokenizer.mask_token_id).nonzero()[:, 0]
-            found.append(logits[rows].softmax(-1).double())
-    return found
+    for one in inputs:
+        output = model(**one)
+        logits = torch.stack([output.start_logits, output.end_logits], -1)[0] if name == "answer" else output.logits[0]
+        logits = logits.float() if logits.dtype == torch.bfloat16 else logits
+        if name in ("multi", "rerank"):
+            logits = logits.sigmoid()
+        elif name == "fill":
+            logits = logits[one["input_ids"][0] == mask].softmax(-1)
+        found.append(logits.double().flatten())
+    return torch.cat(found)
 
 
-def heddle(program, name, folder, **given):
-    run = subprocess.run([program, HEADS[name][1], folder], input=json.dumps(given), capture_output=True, text=True, check=False)
+def heddle(program, command, folder, *flags, **given):
+    run = subprocess.run([program, command, folder, *flags], input=json.dumps(given), capture_output=True, text=True, check=False)
     if run.returncode:
         sys.exit(run.stderr)
     return json.loads(run.stdout)
 
 
-def errors(found, exact):
-    exact, found = torch.tensor(exact, dtype=torch.float64), torch.tensor(found, dtype=torch.float64)
-    return (found - exact) / exact.abs().max()
+def own_results(program, name, folder, inputs, a, b, *flags):
+    """Returns the results of heddle as results_of() does, and whether those of single texts are the same."""
+    command = HEADS[name][1]
+    if command == "logits":
+        given = {"ids": [one["input_ids"][0].tolist() for one in inputs], "answers": name == "answer"}
+        if "token_type_ids" in inputs[0]:
+            given["types"] = [one["token_type_ids"][0].tolist() for one in inputs]
+        rows = heddle(program, command, folder, *flags, **given)["results"]
+        return torch.tensor([x for row in rows for x in row], dtype=torch.float64), True
+    given = {"a": a, "alone": not flags} | ({"b": b} if b else {}) | ({"count": 1_000_000} if name == "fill" else {})
+    found = heddle(program, command, folder, *flags, **given)
+    rows = found["results"]
+    if name == "fill":
+        rows = [[p for _, _, p in sorted(tokens)] for tokens in rows]
+    return torch.tensor(rows, dtype=torch.float64).flatten(), found.get("same_alone", True)
+
+
+def remember(model):
+    """Lets a model return its last output again for the same tokens."""
+    compute, last = model.forward, [torch.empty(0), None]
+
+    def forward(**inputs):
+        if not torch.equal(last[0], inputs["input_ids"]):
+            last[:] = inputs["input_ids"], compute(**inputs)
+        return last[1]
+
+    model.forward = forward
+    return model
 
 
 def entities_of(pipeline, text, aggregation):
@@ -125,53 +150,48 @@ def compare_tags(options, folder, case, texts):
     tokenizer = BertTokenizerFast.from_pretrained(folder)
     if case.family == "distilbert" or case.extra.get("type_vocab_size") == 1:
         tokenizer.model_input_names = ["input_ids", "attention_mask"]
-    pipelines = [
-        TokenClassificationPipeline(model=load(folder, case, "tag", dtype), tokenizer=tokenizer, device="cpu")
+    exactly, plainly = (
+        TokenClassificationPipeline(model=remember(load(folder, case, "tag", dtype)), tokenizer=tokenizer, device="cpu")
         for dtype in (torch.float64, torch.float32)
-    ]
-    wrong = unclear = compared = 0
-    for aggregation in AGGREGATIONS:
-        found = heddle(options.program, "tag", folder, a=texts, aggregation=aggregation)
-        wrong += not found["same_alone"]
-        for text, own in zip(texts, found["results"]):
-            exact, plain = (entities_of(pipeline, text, aggregation) for pipeline in pipelines)
-            if same_entities(own, exact):
+    )
+    found = heddle(options.program, "tag", folder, a=texts, aggregations=AGGREGATIONS, alone=case in ODD)
+    wrong, unclear, compared = int(not found.get("same_alone", True)), 0, 0
+    for i, text in enumerate(texts):
+        for aggregation in AGGREGATIONS:
+            exact = entities_of(exactly, text, aggregation)
+            if same_entities(found["results"][aggregation][i], exact):
                 compared += len(exact)
-            elif not same_entities(plain, exact):
+            elif not same_entities(entities_of(plainly, text, aggregation), exact):
                 unclear += 1
             else:
                 wrong += 1
-    return wrong == 0, f"{compared} entities equal, {wrong} texts differ, {unclear} left out"
+    return wrong == 0, f"{compared} entities of {len(texts)} texts equal, {wrong} texts differ, {unclear} left out"
 
 
 def compare_numbers(options, folder, case, name, texts, squares):
+    """Compares numbers. Appends the mean squares of the errors of heddle and PyTorch in fp32 and bf16, [4], to `squares`."""
     tokenizer = BertTokenizerFast.from_pretrained(folder)
     a, b = list(texts), None
-    if name == "rerank":
+    if name in ("rerank", "answer"):
         b = a[1:] + a[:1]
     if name == "fill":
         a = ["the [MASK] " + text[:100] + " [MASK] ." for text in texts]
-    exact = results_of(load(folder, case, name, torch.float64), tokenizer, case, name, a, b)
-    plain = results_of(load(folder, case, name, torch.float32), tokenizer, case, name, a, b)
+    inputs = [inputs_of(tokenizer, case, text, b[i] if b else None) for i, text in enumerate(a)]
+    exact, plain, coarse = (
+        results_of(load(folder, case, name, dtype), inputs, name, tokenizer.mask_token_id)
+        for dtype in (torch.float64, torch.float32, torch.bfloat16)
+    )
     if name == "rerank":  # the oracle of the scores
         scores = CrossEncoder(folder, device="cpu", max_length=512)
         assert type(scores.activation_fn).__name__ == "Sigmoid"
-    if name == "fill":
-        found = heddle(options.program, name, folder, a=a, count=1_000_000)
-        exact, plain = torch.cat(exact), torch.cat(plain)
-        own = torch.zeros_like(exact)
-        for row, tokens in enumerate(found["results"]):
-            for index, _, probability in tokens:
-                own[row, index] = probability
-        exact, plain, own = exact.flatten().tolist(), plain.flatten().tolist(), own.flatten().tolist()
-    else:
-        found = heddle(options.program, name, folder, a=a, **({"b": b} if b else {}))
-        own = [x for row in found["results"] for x in (row if isinstance(row, list) else [row])]
-    own_errors, plain_errors = errors(own, exact), errors(plain, exact)
-    squares.append((own_errors.square().mean().item(), plain_errors.square().mean().item()))
-    worst = own_errors.abs().max().item()
-    good = worst <= 1e-5 and found["same_alone"]
-    return good, f"largest error {worst:.1e} (PyTorch {plain_errors.abs().max():.1e}), same alone: {found['same_alone']}"
+    own, same_alone = own_results(options.program, name, folder, inputs, a, b)
+    own_coarse, _ = own_results(options.program, name, folder, inputs, a, b, "--precision", "bf16")
+    errors = [(found - exact) / exact.abs().max() for found in (own, plain, own_coarse, coarse)]
+    squares.append([one.square().mean().item() for one in errors])
+    worst = [one.abs().max().item() for one in errors]
+    good = worst[0] <= 1e-5 and same_alone
+    said = f"largest error {worst[0]:.1e} (PyTorch {worst[1]:.1e}), bf16 {worst[2]:.1e} ({worst[3]:.1e}), same alone: {same_alone}"
+    return good, said
 
 
 def main():
@@ -181,30 +201,33 @@ def main():
     parser.add_argument("--vocab", required=True)
     parser.add_argument("--texts", type=int, default=40)
     parser.add_argument("--entity-texts", type=int, default=500)
-    parser.add_argument("--small", action="store_true", help="only the small models")
+    parser.add_argument("--sizes", choices=CASES, default="all", help="sizes of the models")
     parser.add_argument("--only", choices=HEADS)
     options = parser.parse_args()
     transformers.utils.logging.set_verbosity_error()
     torch.set_num_threads(2)
-    texts, good, squares = read_texts(options.data, max(options.texts, options.entity_texts)), True, []
+    names = [options.only] if options.only else list(HEADS)
+    texts, good, squares = read_texts(options.data, max(options.texts, options.entity_texts)), True, {name: [] for name in names}
     with tempfile.TemporaryDirectory() as temporary:
-        for case in ODD if options.small else [*ODD, *BASE]:
-            for name in [options.only] if options.only else HEADS:
+        for case in CASES[options.sizes]:
+            for name in names:
                 folder = os.path.join(temporary, f"{case.name}-{name}")
                 make_folder(folder, case, name, options.vocab)
                 begin = time.monotonic()
+                results = [compare_numbers(options, folder, case, name, texts[: options.texts], squares[name])]
                 if name == "tag":
-                    is_small = case in ODD
-                    one, said = compare_tags(options, folder, case, texts[: options.entity_texts if is_small else options.texts])
-                else:
-                    one, said = compare_numbers(options, folder, case, name, texts[: options.texts], squares)
-                print(f"{'ok' if one else 'FAILED'}: {case.name} {name}: {said}, {time.monotonic() - begin:.0f} s", flush=True)
-                good = good and one
-    if squares:
-        own, plain = (torch.tensor(column).mean().sqrt().item() for column in zip(*squares))
-        print(f"root mean square over all: {own:.3e}, PyTorch's float32 {plain:.3e}")
-        good = good and own <= plain
-    sys.exit(0 if good else 1)
+                    results.append(compare_tags(options, folder, case, texts[: options.entity_texts]))
+                for one, said in results:
+                    print(f"{'ok' if one else 'FAILED'}: {case.name} {name}: {said}, {time.monotonic() - begin:.0f} s", flush=True)
+                    good = good and one
+    for name in names:
+        own, plain, own_coarse, coarse = torch.tensor(squares[name]).mean(0).sqrt().tolist()
+        one = own_coarse <= BF16_ERRORS * coarse
+        good = good and one
+        print(f"{'ok' if one else 'FAILED'}: {name}: root mean square {own:.2e} (PyTorch {plain:.2e}), bf16 {own_coarse:.2e} ({coarse:.2e})")
+    own, plain, *_ = torch.tensor([row for rows in squares.values() for row in rows]).mean(0).sqrt().tolist()
+    print(f"root mean square over all: {own:.3e}, PyTorch's float32 {plain:.3e}")
+    sys.exit(0 if good and own <= plain else 1)
 
 
 if __name__ == "__main__":

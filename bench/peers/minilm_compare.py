@@ -150,7 +150,6 @@ class Bench:
         yield f"sentence-transformers {there:.4f} (at most {TOLERANCE} better)", here >= there - TOLERANCE
         yield f"seconds a step: {seconds:.3f}, sentence-transformers {their_seconds:.3f}, {their_seconds / seconds:.2f} times", True
 
-
     def films(self):
         minilm, folder = self.options.minilm, os.path.join(self.options.data, "sst2")
         train, dev = films(os.path.join(folder, "train.tsv"))[:FILM_ROWS], films(os.path.join(folder, "dev.tsv"))
