@@ -498,8 +498,9 @@ void embed(Cuda, const IdCheck& check, View<const I, 1> ids, View<const T, 2> ta
 
 template <OnGpu T, OnGpu Y, Label I>
 void sum_taken_rows(Cuda, View<const T, 2> dy, View<const I, 1> ids, Index frozen, View<Y, 2> dx,
-                    View<const int, 1> position, View<Y, 2> dpositions, View<const int, 1> type, View<Y, 2> dtypes) {
-  taken::sum_taken<I, T, Y>({ids, frozen, dx}, {position, -1, dpositions}, {type, -1, dtypes}, dy);
+                    View<const int, 1> position, Index frozen_position, View<Y, 2> dpositions, View<const int, 1> type,
+                    View<Y, 2> dtypes) {
+  taken::sum_taken<I, T, Y>({ids, frozen, dx}, {position, frozen_position, dpositions}, {type, -1, dtypes}, dy);
 }
 
 [[maybe_unused,

@@ -27,4 +27,5 @@
 #include "softmax.cu"
 #include "sort.cu"
 #include "steps.cu"
+#include "token_positions.cu"
 #include "topk.cu"

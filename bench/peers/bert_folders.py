@@ -1,4 +1,4 @@
-"""Writes a folder below DIR for each case: a BERT or DistilBERT classifier of transformers with random weights.
+"""Writes a folder below DIR for each case: a BERT, DistilBERT or RoBERTa classifier of transformers with random weights.
 
     bench/peers/bert_folders.py DIR --vocab FILE [--base-only]
 
@@ -15,8 +15,14 @@ from transformers import (
     BertConfig,
     BertForSequenceClassification,
     BertTokenizer,
+    CamembertConfig,
+    CamembertForSequenceClassification,
     DistilBertConfig,
     DistilBertForSequenceClassification,
+    RobertaConfig,
+    RobertaForSequenceClassification,
+    XLMRobertaConfig,
+    XLMRobertaForSequenceClassification,
 )
 from transformers.utils import logging
 
@@ -25,13 +31,17 @@ logging.disable_progress_bar()
 MODELS = {
     "bert": (BertConfig, BertForSequenceClassification),
     "distilbert": (DistilBertConfig, DistilBertForSequenceClassification),
+    "roberta": (RobertaConfig, RobertaForSequenceClassification),
+    "xlm-roberta": (XLMRobertaConfig, XLMRobertaForSequenceClassification),
+    "camembert": (CamembertConfig, CamembertForSequenceClassification),
 }
+LIKE_BERT = ("bert", "roberta", "xlm-roberta", "camembert")
 SIZES = {  # the names of the sizes in each configuration
-    "bert": ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act"),
+    **dict.fromkeys(LIKE_BERT, ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act")),
     "distilbert": ("dim", "n_layers", "n_heads", "hidden_dim", "activation"),
 }
 DROPOUTS = {
-    "bert": ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"),
+    **dict.fromkeys(LIKE_BERT, ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout")),
     "distilbert": ("dropout", "attention_dropout", "seq_classif_dropout"),
 }
 

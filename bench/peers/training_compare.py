@@ -47,7 +47,11 @@ QUIET = {
 }
 BERT = Case("bert", "bert", 33, 2, 3, 77, extra={**SIZES, **QUIET["bert"]})
 DISTILBERT = Case("distilbert", "distilbert", 35, 2, 5, 51, extra={**SIZES, **QUIET["distilbert"]})
-CLASSES_OF_FAMILY = {"bert": "Bert", "distilbert": "DistilBert"}
+# Some texts have a 1 inside, the padding of these models, which is left out when positions are counted.
+ROBERTA = Case("roberta", "roberta", 33, 2, 3, 77, extra={**SIZES, **QUIET["bert"], "type_vocab_size": 1})
+CAMEMBERT = Case("camembert", "camembert", 35, 2, 5, 51, extra={**SIZES, **QUIET["bert"], "type_vocab_size": 1})
+XLM_ROBERTA = Case("xlm-roberta", "xlm-roberta", 33, 2, 3, 77, "relu", extra={**SIZES, **QUIET["bert"], "type_vocab_size": 2})
+CLASSES_OF_FAMILY = {"bert": "Bert", "distilbert": "DistilBert", "roberta": "Roberta", "camembert": "Camembert", "xlm-roberta": "XLMRoberta"}
 HEADS = {"texts": "ForSequenceClassification", "tokens": "ForTokenClassification", "masks": "ForMaskedLM", "vectors": "Model"}
 
 
@@ -87,20 +91,26 @@ TRAININGS = [
     Training("triplets, Euclid", "vectors", "triplet", columns=3, settings={"distance": "euclidean", "margin": 0.25}),
     Training("triplets, cosine", "vectors", "triplet", columns=3, settings={"distance": "cosine", "margin": 0.01}),
     Training("cosines", "vectors", "cosine", columns=2),
+    Training("classes, RoBERTa", "texts", "classes", ROBERTA, outputs=5),
+    Training("pairs, XLM-RoBERTa", "texts", "pair", XLM_ROBERTA, outputs=1),
+    Training("words, CamemBERT", "tokens", "labels", CAMEMBERT, outputs=7),
+    Training("answers, XLM-RoBERTa", "tokens", "answers", XLM_ROBERTA),
+    Training("masks, RoBERTa", "masks", "masks", ROBERTA),
+    Training("negatives, XLM-RoBERTa", "vectors", "ranking", XLM_ROBERTA, columns=2, texts=9, settings=RANKING),
 ]
 
 
 def make_model(training, folder, seed):
     torch.manual_seed(seed)
     config = replace(training.base, classes=training.outputs).config()
-    options = {"add_pooling_layer": False} if training.model == "vectors" and training.base.family == "bert" else {}
+    options = {"add_pooling_layer": False} if training.model == "vectors" and training.base.family != "distilbert" else {}
     model = training.architecture()(config, **options)
     draw(model, training.base.width)
     model.save_pretrained(folder)
 
 
 def load_model(training, folder, dtype):
-    options = {"add_pooling_layer": False} if training.model == "vectors" and training.base.family == "bert" else {}
+    options = {"add_pooling_layer": False} if training.model == "vectors" and training.base.family != "distilbert" else {}
     return training.architecture().from_pretrained(folder, dtype=dtype, **options).train()
 
 

@@ -33,7 +33,8 @@ std::optional<ViewFlags> parse(int argc, char** argv) {
   ViewFlags f;
   std::string layer, head, second;
   app.set_version_flag("--version", version_text());
-  app.add_option("--model", f.model, "Hugging Face folder of BERT or DistilBERT, or the --out folder of a trainer")
+  app.add_option("--model", f.model,
+                 "Hugging Face folder of BERT, DistilBERT or RoBERTa, or the --out folder of a trainer")
       ->required()
       ->type_name("DIR");
   app.add_option("--text", f.text, "Text to show")->required()->type_name("TEXT");
@@ -102,7 +103,8 @@ std::string transformer_in(const std::string& folder) {
 pictures::AttentionMap attention_of_folder(const std::string& folder, const ViewFlags& flags) {
   const models::PretrainedConfig config = models::read_config(folder);
   models::require_sizes(config, folder);
-  const auto [tokenizer, has_types] = models::detail::make_tokenizer(folder, config, flags.second ? 3 : 2);
+  const models::detail::LoadedTokenizer loaded = models::detail::make_tokenizer(folder, config, flags.second ? 3 : 2);
+  const text::Tokenizer& tokenizer = loaded.tokenizer;
   const text::Encoding text =
       flags.second ? tokenizer.encode_pair(flags.text, *flags.second) : tokenizer.encode(flags.text);
   const auto T = static_cast<Index>(text.ids.size());
@@ -114,7 +116,7 @@ pictures::AttentionMap attention_of_folder(const std::string& folder, const View
     auto model = models::make_without_values<models::BertEncoder<>>(*bert);
     models::load_pretrained(model, folder);
     Tensor<int> types;
-    if (flags.second && has_types)
+    if (flags.second && loaded.has_types)
       types = Tensor<int>({T}, std::vector<int>(text.type_ids.begin(), text.type_ids.end()));
     model.forward(ids, one, {.types = types, .records = &records});
   } else {

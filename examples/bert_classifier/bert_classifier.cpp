@@ -1,5 +1,5 @@
-// bert_classifier: fine-tunes, evaluates and applies models with a head from Hugging Face folders of BERT and
-// DistilBERT, trains a pre-norm encoder from scratch, and pre-trains BERT on plain text.
+// bert_classifier: fine-tunes, evaluates and applies models with a head from Hugging Face folders of BERT, DistilBERT
+// and RoBERTa, trains an encoder from scratch, and pre-trains BERT and RoBERTa on plain text.
 #include <optional>
 
 #include "setup.hpp"

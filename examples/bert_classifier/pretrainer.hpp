@@ -1,4 +1,5 @@
-// Masked language modelling (Devlin et al. 2019, section 3.1): BERT learns to restore tokens that are hidden from it.
+// Masked language modelling (Devlin et al. 2019, section 3.1): BERT or RoBERTa learns to restore tokens that are hidden
+// from it.
 #pragma once
 #include <heddle/models/bert.hpp>
 

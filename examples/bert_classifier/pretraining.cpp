@@ -1,6 +1,7 @@
 // Pre-training on plain text.
 #include <charconv>
 #include <heddle/data/lines.hpp>
+#include <set>
 
 #include "pretrainer.hpp"
 #include "setup.hpp"
@@ -20,9 +21,10 @@ class BertPretraining : public BertProgram {
     require(own.freeze == "none", "--pretrain and --freeze exclude each other");
     for (const char* flag : {"--problem", "--task", "--train", "--text", "--text-pair", "--label", "--label-weights"})
       require(!setup_.flags().is_given(flag), "--pretrain and ", flag, " exclude each other");
-    require<FileError>(setup_.config().bert() && setup_.config().model_type() == "bert",
+    const models::BertConfig* const sizes = setup_.config().bert();
+    require<FileError>(sizes && sizes->family != models::BertFamily::distilbert,
                        io::printable(setup_.folder() + "/config.json"),
-                       ": must be the configuration of BERT to be pre-trained");
+                       ": must be the configuration of BERT or RoBERTa to be pre-trained");
     const nlohmann::json& config = setup_.config().json;
     const nlohmann::json tied =
         config.is_object() ? config.value("tie_word_embeddings", nlohmann::json()) : nlohmann::json();
@@ -46,7 +48,9 @@ class BertPretraining : public BertProgram {
     if (weights != "1") settings["--pretrain with the weights"] = weights;
     return settings;
   }
-  std::string model_config() const { return to_json(setup_.config(), "BertForMaskedLM").dump(); }
+  std::string model_config() const {
+    return to_json(setup_.config(), models::detail::class_prefix(setup_.config()) + "ForMaskedLM").dump();
+  }
 
   TextSplits read_splits() {
     TextSplits splits;
@@ -55,7 +59,7 @@ class BertPretraining : public BertProgram {
     if (own_.valid.empty()) return splits;
     const Index limit = setup_.flags().valid_rows;
     if (data::is_token_file(own_.valid)) {
-      const data::TokenFile file = open_tokens(own_.valid, setup_.tokenizer());
+      const data::TokenFile file = open_tokens(own_.valid, setup_.word_piece());
       require<FileError>(file.count() > 0, file.name(), ": has no text");
       splits.valid.add(file, setup_.rows_of_tokens(0, limited(file.count(), limit)));
     } else {
@@ -67,10 +71,12 @@ class BertPretraining : public BertProgram {
     return setup_.encode(lines, {}, std::vector<int>(lines.size(), 0));
   }
   Model make_model(Random& random) const {
-    const text::Vocabulary& v = setup_.vocabulary();
+    const std::string mask_token = setup_.mask_token();
+    const std::int32_t mask = mask_token.empty() ? text::TokenTable::none : setup_.tokenizer().find(mask_token);
+    require(mask != text::TokenTable::none, "--pretrain: the tokenizer has no mask token");
     const bool is_read = !setup_.folder().empty() && !setup_.is_saved();
     if (is_read) models::require_sizes(setup_.config(), setup_.folder());
-    Model model(*setup_.config().bert(), {v.id("[MASK]"), kept_tokens()}, random);
+    Model model(*setup_.config().bert(), {mask, kept_tokens()}, random);
     if (is_read)
       if (const auto report = models::load_pretrained(model.model, setup_.folder(), models::MissingHead::drawn);
           !setup_.flags().resume)
@@ -79,12 +85,13 @@ class BertPretraining : public BertProgram {
   }
 
  private:
-  // Returns the ids that are never hidden; a vocabulary may be without [PAD].
+  // Returns the ids that are never hidden: those that the tokenizer adds to texts, and padding, if there is one.
   std::vector<int> kept_tokens() const {
-    std::vector<int> ids;
-    for (const char* token : {"[CLS]", "[SEP]", "[PAD]"})
-      if (const std::int32_t id = setup_.vocabulary().find(token); id != text::Vocabulary::none) ids.push_back(id);
-    return ids;
+    std::set<int> ids;
+    for (const text::TemplatePart& part : setup_.tokenizer().form(true)) ids.insert(part.ids.begin(), part.ids.end());
+    for (const char* token : {"[PAD]", "<pad>"})
+      if (const std::int32_t id = setup_.tokenizer().find(token); id != text::TokenTable::none) ids.insert(id);
+    return {ids.begin(), ids.end()};
   }
   // A file to train on.
   struct Source {
@@ -130,7 +137,7 @@ class BertPretraining : public BertProgram {
   // Adds the texts of a token file. Without --valid, the last ones are used to validate: one of 20, but at most 1,000.
   void add_tokens(const Source& source, TextSplits& splits) const {
     constexpr Index most_held_out = 1000;
-    const data::TokenFile file = open_tokens(source.path, setup_.tokenizer());
+    const data::TokenFile file = open_tokens(source.path, setup_.word_piece());
     Index last = file.count();
     require<FileError>(last > 0, file.name(), ": has no text");
     if (own_.valid.empty()) {

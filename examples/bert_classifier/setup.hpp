@@ -13,6 +13,7 @@ using models::PretrainedConfig;
 struct BertFlags {
   OwnFlags saved{{"objective", "classes"}};  // what the model is trained for; a system sets its own
   std::string problem = "single", task = "ag_news", train, valid, freeze = "none", from_scratch = "no";
+  std::string architecture = "auto";
   std::string pad_to_max = "no", label_weights = "none";
   std::vector<std::string> pretrain;
   TableColumns columns;
@@ -41,11 +42,12 @@ struct BertFlags {
                "Format of the tables; auto: by name, otherwise by the first line");
     add_choice(app, "--freeze", freeze, {"none", "embeddings", "encoder"}, "Part of the model that is not trained");
     add_switch(app, "--pad-to-max", pad_to_max, "Pad every text to --max-length, to compare with packed batches");
-    add_switch(app, "--from-scratch", from_scratch, "Train a pre-norm encoder from random weights");
-    add_paths(
-        app, "--pretrain", pretrain,
-        "Pre-train BERT as a masked language model on the lines of a text file, or on a token file; several files "
-        "are mixed, and FILE:WEIGHT takes FILE so many times in an epoch, such as 0.3 times");
+    add_switch(app, "--from-scratch", from_scratch, "Train an encoder from random weights");
+    add_choice(app, "--architecture", architecture, {"auto", "prenorm", "bert", "distilbert", "roberta"},
+               "Architecture of a new model; auto: bert for --pretrain, prenorm for --from-scratch");
+    add_paths(app, "--pretrain", pretrain,
+              "Pre-train BERT or RoBERTa as a masked language model on the lines of a text file, or on a token file; "
+              "several files are mixed, and FILE:WEIGHT takes FILE so many times in an epoch, such as 0.3 times");
     // The defaults of these flags depend on other flags.
     for (const auto& [flag, help] :
          {std::pair{"--train-rows",
@@ -106,11 +108,17 @@ class BertSetup {
   const std::string& folder() const { return folder_; }  // has the initial weights; empty if they are drawn
   bool is_saved() const { return is_saved_; }
   bool is_applied() const { return flags_.evaluate || !flags_.predict.empty(); }
-  bool is_uncased() const { return options_.uncased; }
+  bool is_uncased() const { return found_ ? found_->is_uncased() : flags_.uncased; }
   const std::string& data() const { return data_; }
-  const text::Vocabulary& vocabulary() const { return tokenizer_->vocabulary(); }
-
-  const text::WordPiece& tokenizer() const { return *tokenizer_; }
+  const text::Tokenizer& tokenizer() const { return *tokenizer_; }
+  // Returns BERT's tokenizer, which a token file needs. Throws Error for another one.
+  const text::WordPiece& word_piece() const {
+    require(tokenizer_->word_piece() != nullptr, io::printable(folder_),
+            ": a token file needs the tokenizer of a BERT; the folder has another one");
+    return *tokenizer_->word_piece();
+  }
+  // Returns the token that hides another one.
+  std::string mask_token() const { return found_ ? found_->mask_token : "[MASK]"; }
   // Returns how the texts of a token file become rows.
   data::TokenFileRows rows_of_tokens(Index first, Index last) const {
     return {first, last, length_, own_.pad_to_max == "yes" ? length_ : 0};
@@ -171,7 +179,13 @@ class BertSetup {
   void use_offsets() { options_.offsets = true; }
   // Makes the tokenizer, which takes over the vocabulary. Called after the checks of a system's constructor.
   void make_tokenizer() {
-    if (!tokenizer_) tokenizer_.emplace(std::move(*tokens_), options_, std::move(added_tokens_));
+    if (tokenizer_) return;
+    if (found_)
+      tokenizer_ = found_->tokenizer(options_);
+    else
+      tokenizer_.emplace(
+          text::WordPiece(std::move(*tokens_),
+                          {.uncased = flags_.uncased, .max_length = options_.max_length, .offsets = options_.offsets}));
   }
 
  private:
@@ -188,32 +202,35 @@ class BertSetup {
       require(!flags_.is_given(flag) || table || !flags_.predict.empty(), flag, " needs --train and --valid");
     require(!table || !flags_.is_given("--task"), "--task and --train exclude each other");
     require(own_.train.empty() || flags_.data.empty(), "--data and --train exclude each other");
+    require(!flags_.is_given("--architecture") || scratch || pretrain,
+            "--architecture needs --from-scratch or --pretrain");
+    require(!pretrain || (own_.architecture != "prenorm" && own_.architecture != "distilbert"), "--pretrain has no ",
+            "--architecture ", own_.architecture, "; it has bert and roberta");
     if (flags_.model.empty()) return;
-    for (const char* flag : {"--layers", "--d-model", "--heads", "--ff-width", "--uncased"})
+    for (const char* flag : {"--layers", "--d-model", "--heads", "--ff-width", "--uncased", "--architecture"})
       require(!flags_.is_given(flag), flag, ": the model in --model has its own");
   }
 
   // Reads the configuration and the tokenizer of a folder.
   void read_folder(const Setup& setup) {
     config_ = models::read_config(folder_);
-    io::PretrainedTokenizer tokenizer = io::read_tokenizer(folder_);
+    const std::string type = own_.architecture == "prenorm" ? "heddle-prenorm" : own_.architecture;
+    require(type == "auto" || type == config_.model_type(), "--architecture is ", own_.architecture, "; the model in ",
+            io::printable(folder_), " is ", config_.model_type());
+    found_ = text::read_folder_tokenizer(folder_);
     if (is_saved_) {
       for (const auto& [name, sum] : setup.saved->files) read_model_file(folder_, *setup.saved, name);
-      for (const auto& [name, content] : tokenizer.files)
+      for (const auto& [name, content] : found_->files)
         require<FileError>(setup.saved->files.count(name), io::printable(folder_ + '/' + name),
                            ": is not a file of the model; remove it");
     }
-    require<FileError>(tokenizer.ids() <= config_.vocabulary(), tokenizer.vocabulary.name(), ": has ", tokenizer.ids(),
+    require<FileError>(found_->ids() <= config_.vocabulary(), found_->name, ": has ", found_->ids(),
                        " tokens; the model has ", config_.vocabulary(), " embeddings");
-    options_.uncased = tokenizer.uncased;
-    options_.strip_accents = tokenizer.strip_accents;
-    tokenizer_limit_ = tokenizer.max_length;
-    has_types_ = tokenizer.has_types;
-    for (const std::string& sentence : tokenizer.vocabulary.notes())
-      note(tokenizer.vocabulary.name() + ": " + sentence);
-    tokens_ = std::move(tokenizer.vocabulary);
-    added_tokens_ = std::move(tokenizer.added_tokens);
-    files_ = std::move(tokenizer.files);
+    tokenizer_limit_ = found_->max_length;
+    has_types_ = found_->has_types;
+    if (const auto* bert = std::get_if<text::PretrainedTokenizer>(&found_->kind))
+      for (const std::string& sentence : bert->vocabulary.notes()) note(found_->name + ": " + sentence);
+    files_ = found_->files;
     if (flags_.vocab.empty()) return;
     const auto own = files_.find("vocab.txt");
     require(own != files_.end() && own->second == io::read_file(flags_.vocab), "--vocab is ",
@@ -224,12 +241,11 @@ class BertSetup {
   void make_new(const Setup& setup) {
     const VocabularyFile file(setup, data_);
     tokens_ = read_vocabulary(file.content(), file.path());
-    added_tokens_ = text::WordPiece::special_tokens(*tokens_);
-    options_.uncased = flags_.uncased;
     const ModelSizes& s = flags_.sizes;
     require(s.d_model % s.heads == 0, "--d-model ", s.d_model, " is not a multiple of --heads ", s.heads);
     const Index V = tokens_->size();
-    if (own_.pretrain.empty()) {
+    const bool is_auto = own_.architecture == "auto";
+    if (is_auto ? own_.pretrain.empty() : own_.architecture == "prenorm") {
       config_.sizes = models::PreNormConfig{.vocabulary = V,
                                             .D = s.d_model,
                                             .layers = s.layers,
@@ -244,12 +260,28 @@ class BertSetup {
       c.heads = s.heads;
       c.ff_width = s.ff_width;
       c.positions = s.max_length;
+      if (!is_auto) set_family(c, file.path());
       config_.sizes = c;
     }
     files_["vocab.txt"] = file.content();
     files_["tokenizer_config.json"] = std::string("{\n  \"do_lower_case\": ") + (flags_.uncased ? "true" : "false") +
                                       ",\n  \"model_max_length\": " + std::to_string(s.max_length) +
                                       ",\n  \"tokenizer_class\": \"BertTokenizer\"\n}\n";
+  }
+
+  // Sets what depends on --architecture.
+  void set_family(models::BertConfig& config, const std::string& vocabulary) const {
+    if (own_.architecture == "distilbert") {
+      config.family = models::BertFamily::distilbert;
+      config.types = 0;
+      config.classifier_dropout = 0.2;  // as in transformers
+    } else if (own_.architecture == "roberta") {
+      config.family = models::BertFamily::roberta;
+      const std::int32_t padding = tokens_->find("[PAD]");
+      require<FileError>(padding != text::Vocabulary::none, io::printable(vocabulary),
+                         ": has no [PAD], from which RoBERTa counts positions");
+      config.padding_id = padding;
+    }
   }
 
   void override_dropout() {
@@ -267,9 +299,9 @@ class BertSetup {
   bool is_saved_;
   PretrainedConfig config_{};
   std::optional<text::Vocabulary> tokens_;
-  std::vector<text::AddedToken> added_tokens_;
-  text::WordPieceOptions options_;
-  std::optional<text::WordPiece> tokenizer_;
+  std::optional<text::FolderTokenizer> found_;  // of the folder
+  text::TokenizerOptions options_;
+  std::optional<text::Tokenizer> tokenizer_;
   std::map<std::string, std::string> files_;
   Index limit_ = 512, tokenizer_limit_ = 0, length_ = 0;
   bool has_types_ = true;
@@ -283,7 +315,7 @@ struct BertProgram {
   static constexpr bool free_length = true;
   static constexpr const char* unused_flags[] = {"--head-dim"};
   static constexpr const char* description =
-      "Fine-tunes, evaluates and applies BERT and DistilBERT classifiers, and pre-trains BERT.";
+      "Fine-tunes, evaluates and applies BERT, DistilBERT and RoBERTa classifiers, and pre-trains BERT and RoBERTa.";
   static TrainerFlags defaults() { return fine_tuning_flags(3, 5e-5); }
 };
 
@@ -322,7 +354,10 @@ class FineTuning : public BertProgram {
     require<FileError>(has_head_, io::printable(setup_.folder()),
                        ": has no weights of a classifier, so it cannot predict");
   }
-  static bool has_head(const std::string& folder) { return io::WeightFiles(folder).has("classifier.weight"); }
+  static bool has_head(const std::string& folder) {
+    const io::WeightFiles files(folder);
+    return files.has("classifier.weight") || files.has("classifier.out_proj.weight");
+  }
 
   // Returns the limit of rows: `value` if the flag is given, otherwise 0 (all rows).
   Index limit(const char* flag, Index value) const { return setup_.flags().is_given(flag) ? value : 0; }

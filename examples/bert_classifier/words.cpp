@@ -19,9 +19,10 @@ class WordSystem : public FineTuning {
   };
 
   WordSystem(const Setup& setup, const Flags& own) : FineTuning(setup, own, "word labels", "ForTokenClassification") {
-    require(own.from_scratch == "no", "--problem token needs a folder of BERT or DistilBERT; --from-scratch has none");
+    require(own.from_scratch == "no",
+            "--problem token needs a folder of BERT, DistilBERT or RoBERTa; --from-scratch has none");
     require<FileError>(setup_.config().bert(), setup_.config_file(),
-                       ": must be the configuration of BERT or DistilBERT to label words");
+                       ": must be the configuration of BERT, DistilBERT or RoBERTa to label words");
     for (const char* flag : {"--task", "--text", "--text-pair", "--label", "--format", "--label-weights"})
       require(!setup_.flags().is_given(flag), flag, ": --problem token reads CoNLL files, which have no such choice");
     setup_.use_offsets();

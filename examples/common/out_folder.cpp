@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <heddle/io/json_object.hpp>
-#include <heddle/io/tokenizer_files.hpp>
 #include <heddle/io/write_atomically.hpp>
+#include <heddle/text/tokenizer_files.hpp>
 #include <nlohmann/json.hpp>
 
 #include "run_settings.hpp"
@@ -144,7 +144,7 @@ void describe_model(const OutFolder& out, const std::string& program, const Save
   }
   // A model folder is read with every tokenizer file and module in it, so those of an earlier run must not stay.
   std::vector<std::string> stale;
-  for (const char* name : io::detail::tokenizer_file_names)
+  for (const char* name : text::detail::tokenizer_file_names)
     require<FileError>(model.empty() || files.count(name) || !io::path_exists(out.file(name)) || may_replace(name),
                        io::printable(out.file(name)), ": is not a file of this run; give another --out, or remove it");
   for (const auto& [name, sum] : earlier)

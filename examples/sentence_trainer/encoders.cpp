@@ -47,7 +47,7 @@ class EncoderSystem : public SentenceProgram {
                               .tokenizer;
     prompt_ = state_->prompts.initial();
     prompt_tokens_ = prompt_.empty() ? 0 : static_cast<Index>(state_->tokenizer.encode(prompt_).ids.size()) - 1;
-    files_ = io::read_tokenizer(transformer_).files;
+    files_ = text::read_folder_tokenizer(transformer_).files;
     if (is_saved)
       for (const auto& [file, sum] : setup.saved->files) read_model_file(folder_, *setup.saved, file);
     add_files(modules);
@@ -59,7 +59,7 @@ class EncoderSystem : public SentenceProgram {
     const models::BertConfig& c = *state_->config.bert();
     return {c.layers, c.D, c.heads, c.D / c.heads, c.ff_width, length_};
   }
-  bool is_uncased() const { return state_->tokenizer.options().uncased; }
+  bool is_uncased() const { return state_->tokenizer.is_uncased(); }
   Index vocabulary() const { return state_->config.vocabulary(); }
   std::vector<std::string> labels() const { return {}; }
   std::map<std::string, std::string> files() const { return files_; }
@@ -95,7 +95,7 @@ class EncoderSystem : public SentenceProgram {
   }
   Model make_model(Random& random) const {
     SentenceTrainee model(std::move(state_->model), training_, prompt_tokens_, state_->width, sets_);
-    if (state_->config.bert()->family == models::BertFamily::bert) model.pooler = read_pooler(random);
+    if (state_->config.bert()->family != models::BertFamily::distilbert) model.pooler = read_pooler(random);
     if (own_.freeze == "embeddings")
       each_parameter(model.model.encoder.embeddings, [](const Name&, auto& p) { p.freeze(); });
     return model;
@@ -178,8 +178,9 @@ class EncoderSystem : public SentenceProgram {
     const models::BertConfig& config = *state_->config.bert();
     NamedPooler named{nn::Linear<>(config.D, config.D, random)};
     of_sentences::draw_as_bert(named.pooler, random, config.deviation);
-    const auto rename = [](const std::string& weight) {
-      const std::string shortened_name = weight.substr(weight.starts_with("bert.") ? std::strlen("bert.") : 0);
+    const std::string prefix = std::string(models::encoder_name(config.family)) + '.';
+    const auto rename = [&](const std::string& weight) {
+      const std::string shortened_name = weight.substr(weight.starts_with(prefix) ? prefix.size() : 0);
       return shortened_name.starts_with("pooler.dense.") ? shortened_name : std::string();
     };
     const io::WeightFiles files(transformer_);

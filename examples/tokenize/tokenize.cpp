@@ -1,4 +1,4 @@
-// tokenize: WordPiece on lines of text, from standard input to standard output, and back. Lines are encoded as they
+// tokenize: lines of text to tokens, from standard input to standard output, and back. Lines are encoded as they
 // arrive, so that the program can serve a pipe. Many lines at once are encoded on all threads and written in order.
 #include <unistd.h>
 
@@ -16,7 +16,7 @@
 #include <heddle/base/threads.hpp>
 #include <heddle/data/token_file_writer.hpp>
 #include <heddle/io/json_string.hpp>
-#include <heddle/text/wordpiece.hpp>
+#include <heddle/text/folder_tokenizer.hpp>
 
 #include "../common/flags.hpp"
 #include "../common/program.hpp"
@@ -28,7 +28,7 @@ namespace {
 constexpr std::int32_t most_classes = 1'000'000;
 
 struct Flags {
-  std::string vocab, format = "ids", to;
+  std::string vocab, tokenizer, format = "ids", to;
   text::WordPieceOptions options;
   bool pair = false, labels = false, decode = false;
 };
@@ -43,14 +43,15 @@ std::size_t to_length(const std::string& text) {
 
 // Returns false if the command line asked only for --help or --version, which is then answered.
 bool parse(int argc, char** argv, Flags& flags) {
-  CLI::App app("Cuts each line of standard input into WordPiece tokens, as the Hugging Face tokenizers library does");
+  CLI::App app("Cuts each line of standard input into tokens, as the Hugging Face tokenizers library does");
   std::string max_length;
   bool no_special = false;
   app.set_version_flag("--version", version_text());
-  app.add_option("--vocab", flags.vocab, "Vocabulary, one token a line")->required()->type_name("FILE");
+  add_path(app, "--vocab", flags.vocab, "Vocabulary of a WordPiece tokenizer, one token a line");
+  add_path(app, "--tokenizer", flags.tokenizer, "A tokenizer.json, or a folder with a tokenizer, instead of --vocab");
   app.add_flag("--uncased", flags.options.uncased, "Lower-case the text and strip its accents");
-  app.add_flag("--no-special", no_special, "Do not add [CLS] and [SEP]");
-  app.add_option("--max-length", max_length, "Truncate to N tokens, [CLS] and [SEP] included")->type_name("N");
+  app.add_flag("--no-special", no_special, "Do not add special tokens such as [CLS] and [SEP]");
+  app.add_option("--max-length", max_length, "Truncate to N tokens, special tokens included")->type_name("N");
   app.add_flag("--pair", flags.pair, "Split each line at its first tab into two sequences");
   app.add_option("--format", flags.format, "Output for each line")
       ->check(one_of({"ids", "tokens", "json"}))
@@ -60,6 +61,10 @@ bool parse(int argc, char** argv, Flags& flags) {
   app.add_flag("--labels", flags.labels, "For --to: each line begins with the number of its class and a tab");
   app.add_flag("--decode", flags.decode, "Read lines of ids, separated by blanks, and write their text");
   if (!parse_command_line(app, argc, argv)) return false;
+  require(flags.vocab.empty() != flags.tokenizer.empty(),
+          flags.vocab.empty() ? "--vocab or --tokenizer is needed" : "--vocab and --tokenizer exclude each other");
+  require(flags.tokenizer.empty() || !flags.options.uncased,
+          "--uncased: the tokenizer in --tokenizer has its own casing");
   require(!flags.decode || (!flags.options.uncased && !no_special && app.count("--max-length") == 0 && !flags.pair &&
                             app.count("--format") == 0 && flags.to.empty()),
           "--decode excludes --uncased, --no-special, --max-length, --pair, --format and --to");
@@ -68,9 +73,6 @@ bool parse(int argc, char** argv, Flags& flags) {
   flags.options.special_tokens = !no_special && !flags.decode;
   flags.options.offsets = flags.format == "json";
   if (app.count("--max-length") > 0) flags.options.max_length = to_length(max_length);
-  const std::size_t least = no_special ? 0 : flags.pair ? 3 : 2;
-  require(flags.options.max_length >= least, "--max-length ", max_length, " cannot hold the ", least,
-          " special tokens");
   return true;
 }
 
@@ -82,10 +84,17 @@ void append_number(Number value, std::string& out) {
 
 class LineEncoder {
  public:
-  explicit LineEncoder(const Flags& flags)
-      : flags_(flags), tokenizer_(read_vocabulary(io::read_file(flags.vocab), flags.vocab), flags.options) {}
+  explicit LineEncoder(const Flags& flags) : flags_(flags), tokenizer_(tokenizer_of(flags)) {
+    for (const text::TemplatePart& part : tokenizer_.form(flags.pair)) {
+      specials_ += std::ssize(part.ids);
+      after_second_ = part.kind == text::TemplatePart::Kind::second_text ? 0 : after_second_ + part.ids.size();
+    }
+    if (!flags.options.special_tokens) specials_ = after_second_ = 0;
+    require(flags.options.max_length >= static_cast<std::size_t>(specials_), "--max-length ", flags.options.max_length,
+            " cannot hold the ", specials_, " special tokens");
+  }
 
-  const text::WordPiece& tokenizer() const { return tokenizer_; }
+  const text::Tokenizer& tokenizer() const { return tokenizer_; }
 
   // Appends the output for a line.
   void operator()(std::string_view line, std::string& out) const {
@@ -106,7 +115,7 @@ class LineEncoder {
       out += "],\"tokens\":[";
       append_list(encoding.ids, ',', out, [&](std::int32_t id) { out += io::json_string(token(id)); });
       out += "],\"offsets\":[";
-      append_list(offsets_in_line(encoding, tab + 1), ',', out, [&](const text::TextRange& range) {
+      append_list(offsets_in_line(encoding, line, tab), ',', out, [&](const text::TextRange& range) {
         out += '[';
         append_number(range.begin, out);
         out += ',';
@@ -119,12 +128,31 @@ class LineEncoder {
   }
 
  private:
-  // Returns the offsets, those of a second text from the beginning of the line; `second` is where it begins.
-  static std::vector<text::TextRange> offsets_in_line(const text::Encoding& encoding, std::size_t second) {
+  // Returns the tokenizer of the flags.
+  static text::Tokenizer tokenizer_of(const Flags& flags) {
+    text::WordPieceOptions options = flags.options;
+    options.max_length = text::WordPieceOptions().max_length;  // until it has been checked
+    const auto unlimited =
+        flags.tokenizer.empty()
+            ? text::Tokenizer(text::WordPiece(read_vocabulary(io::read_file(flags.vocab), flags.vocab), options))
+            : text::Tokenizer::load(flags.tokenizer,
+                                    {.special_tokens = options.special_tokens, .offsets = options.offsets});
+    text::TokenizerOptions limited = unlimited.options();
+    limited.max_length = flags.options.max_length;
+    return unlimited.with(limited);
+  }
+  // Returns the offsets, those of a second text, which follows the tab, from the beginning of the line.
+  std::vector<text::TextRange> offsets_in_line(const text::Encoding& encoding, std::string_view line,
+                                               std::size_t tab) const {
     std::vector<text::TextRange> offsets = encoding.offsets;
-    for (std::size_t i = 0; i < offsets.size(); ++i)
-      if (encoding.type_ids[i] == 1 && encoding.word_ids[i] >= 0)
-        offsets[i] = {second + offsets[i].begin, second + offsets[i].end};
+    if (tab == line.npos) return offsets;
+    std::vector<std::int32_t> first, second;  // before truncation
+    tokenizer_.append(line.substr(0, tab), first);
+    tokenizer_.append(line.substr(tab + 1), second);
+    const std::size_t limit = flags_.options.max_length - static_cast<std::size_t>(specials_);
+    const std::size_t count = text::truncated_lengths(first.size(), second.size(), limit).second;
+    const std::size_t end = offsets.size() - after_second_;
+    for (std::size_t i = end - count; i < end; ++i) offsets[i] = {tab + 1 + offsets[i].begin, tab + 1 + offsets[i].end};
     return offsets;
   }
   template <class T, class Append>
@@ -136,7 +164,9 @@ class LineEncoder {
   }
 
   Flags flags_;
-  text::WordPiece tokenizer_;
+  text::Tokenizer tokenizer_;
+  std::ptrdiff_t specials_ = 0;   // special tokens that are added
+  std::size_t after_second_ = 0;  // those behind a second text
 };
 
 void write(std::string_view bytes) {
@@ -245,7 +275,8 @@ std::int32_t cut_label(std::string_view& line) {
 // Writes the ids of the lines to a token file.
 void write_tokens(const std::string& path, const LineEncoder& encode, bool has_labels) {
   constexpr std::uint64_t save_every = std::uint64_t{1} << 26;  // bytes of input
-  const text::WordPiece& tokenizer = encode.tokenizer();
+  require(encode.tokenizer().word_piece() != nullptr, "--to needs the tokenizer of a BERT");
+  const text::WordPiece& tokenizer = *encode.tokenizer().word_piece();
   data::TokenFileWriter writer(path, tokenizer.vocabulary().size(), checksum_of(tokenizer),
                                has_labels ? data::TextLabels::written : data::TextLabels::none);
   const std::size_t max_length = tokenizer.options().max_length;
@@ -305,7 +336,7 @@ std::vector<std::int32_t> parse_ids(std::string_view line, std::int32_t size, st
 }
 
 // Writes the text of each line of ids.
-void write_decoded(const text::WordPiece& tokenizer) {
+void write_decoded(const text::Tokenizer& tokenizer) {
   const auto decode = [&](std::string_view line, DecodedLines& out) {
     if (!out.refused.empty()) return;
     const std::vector<std::int32_t> ids = parse_ids(line, tokenizer.size(), out.refused);

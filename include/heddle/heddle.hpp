@@ -43,6 +43,7 @@
 #include <heddle/ops/slice.hpp>
 #include <heddle/ops/softmax.hpp>
 #include <heddle/ops/statistics.hpp>
+#include <heddle/ops/token_positions.hpp>
 #include <heddle/ops/topk.hpp>
 #include <heddle/ops/tril.hpp>
 #include <heddle/ops/where.hpp>

@@ -338,13 +338,14 @@ struct Texts {
 
 // Returns the embeddings on a device, followed by the gradients of the tables that are trained.
 template <class A, class Positions>
-std::vector<std::vector<double>> embeddings_on(Device device, const Texts& texts, Index V, Index D) {
+std::vector<std::vector<double>> embeddings_on(Device device, const Texts& texts, Index V, Index D,
+                                               [[maybe_unused]] const nn::PositionOptions& options) {
   constexpr bool is_trained = !std::is_constructible_v<Positions, Index, Index>;
   Random drawn_from(3);
   nn::Embedding<> words(V, D, drawn_from, {.padding_id = 1});
   auto positions = [&] {
     if constexpr (is_trained)
-      return Positions(9, D, drawn_from);
+      return Positions(9, D, drawn_from, options);
     else
       return Positions(9, D);
   }();
@@ -359,10 +360,10 @@ std::vector<std::vector<double>> embeddings_on(Device device, const Texts& texts
 }
 
 template <class A, class Positions>
-void check_embeddings(const Texts& texts, Index V, Index D) {
+void check_embeddings(const Texts& texts, Index V, Index D, const nn::PositionOptions& options = {}) {
   CAPTURE(texts.ids.shape(), V, D, sizeof(A));
-  const auto expected = embeddings_on<A, Positions>(Device::cpu, texts, V, D),
-             found = embeddings_on<A, Positions>(Device::cuda, texts, V, D);
+  const auto expected = embeddings_on<A, Positions>(Device::cpu, texts, V, D, options),
+             found = embeddings_on<A, Positions>(Device::cuda, texts, V, D, options);
   CHECK(found[0] == expected[0]);
   CHECK(found[1] == expected[1]);
   if (found.size() < 3) return;
@@ -380,6 +381,8 @@ TEST_CASE("cuda embed: words and positions, and their gradients, have the bits o
     for (const Texts& texts : {Texts::packed({3, 0, 9, 1}, V), Texts::packed({}, V), Texts::padded({2, 5, 0}, 6, V)}) {
       check_embeddings<float, nn::LearnedPositions<>>(texts, V, D);
       check_embeddings<bf16, nn::LearnedPositions<>>(texts, V, D);
+      check_embeddings<float, nn::LearnedPositions<>>(texts, V, D, {.padding_id = 1});
+      check_embeddings<bf16, nn::LearnedPositions<>>(texts, V, D, {.padding_id = 4});
       check_embeddings<float, nn::SinusoidalPositions<>>(texts, V, D);
       check_embeddings<bf16, nn::SinusoidalPositions<>>(texts, V, D);
     }

@@ -20,6 +20,7 @@ struct EmbeddingSetup {
   TokenTypes types = TokenTypes::given;
   Index type_count = 3;
   double dropout = 0;
+  models::BertFamily family = models::BertFamily::bert;
 };
 
 template <class T>
@@ -30,6 +31,7 @@ BertEmbeddings<T> make_embeddings(const EmbeddingSetup& setup) {
   config.D = setup.D;
   config.positions = 20;
   config.types = setup.types == TokenTypes::none ? 0 : setup.type_count;
+  config.family = setup.family;
   config.padding_id = 1;
   config.deviation = 0.5;
   config.dropout = setup.dropout;
@@ -74,11 +76,12 @@ Tensor<A> embedded_at_once(const BertEmbeddings<T>& layer, const EmbeddingInputs
 
 // Returns the values of forward(&random), and the gradients of all parameters that are trained.
 template <class T, class Forward>
-std::vector<std::vector<double>> values_and_gradients(const BertEmbeddings<T>& layer, Forward&& forward) {
+std::vector<std::vector<double>> values_and_gradients(const BertEmbeddings<T>& layer, Forward&& forward,
+                                                      Device device = Device::cuda) {
   Random random(5, 1);
   random.take(3);
   const auto y = forward(&random);
-  backward(sum(cast<float>(y) * cast<float>(testing::random<float>(y.shape(), 7)).to(Device::cuda)));
+  backward(sum(cast<float>(y) * cast<float>(testing::random<float>(y.shape(), 7)).to(device)));
   std::vector<std::vector<double>> found{joined(y.host())};
   each_parameter(layer, [&](const Name&, const auto& p) {
     found.push_back(p.grad() ? joined(p.grad().host()) : std::vector<double>());
@@ -223,6 +226,31 @@ TEST_CASE("cuda embed_layer_norm: a table that is frozen has no gradient, and th
   check_without(layer.words.weight);
   check_without(layer.positions.weight);
   check_without(layer.types->weight);
+}
+
+TEST_CASE("cuda embed_layer_norm: positions of RoBERTa, with padding inside of texts") {
+  constexpr models::BertFamily family = models::BertFamily::roberta;
+  for (const Index N : races_are_watched() ? std::vector<Index>{31} : std::vector<Index>{1, 31, 300, 4097}) {
+    check_embedded<float, float>(N, {.D = 33, .types = TokenTypes::absent, .type_count = 1, .family = family});
+    check_embedded<bf16, float>(N, {.D = 8, .type_count = 2, .dropout = 0.3, .family = family});
+    check_embedded<bf16, bf16>(N, {.D = 8, .types = TokenTypes::none, .family = family});
+  }
+  // The CPU has the same values and gradients.
+  const EmbeddingSetup setup{.D = 8, .types = TokenTypes::absent, .type_count = 1, .family = family};
+  const BertEmbeddings<float> there = make_embeddings<float>(setup);
+  BertEmbeddings<float> here = make_embeddings<float>(setup);
+  to(here, Device::cpu);
+  EmbeddingInputs in(60, setup);
+  const auto of = [&](const BertEmbeddings<float>& layer, Device device) {
+    in.ids = in.ids.to(device);
+    in.sequences = in.sequences.to(device);
+    return values_and_gradients(
+        layer, [&](Random* r) { return embedded_at_once<float>(layer, in, r); }, device);
+  };
+  const auto found = of(there, Device::cuda), expected = of(here, Device::cpu);
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i)
+    expect_close(found[i], expected[i], part_of_largest(1e-5, expected[i]));
 }
 
 TEST_CASE("cuda embed_layer_norm: padded batches, and ids on the host") {

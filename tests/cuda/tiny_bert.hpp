@@ -4,8 +4,9 @@
 
 namespace heddle::testing {
 
-constexpr models::BertConfig tiny_bert(double dropout) {
+constexpr models::BertConfig tiny_bert(double dropout, models::BertFamily family = models::BertFamily::bert) {
   models::BertConfig config;
+  config.family = family;
   config.vocabulary = 50;
   config.D = 16;
   config.layers = 2;

@@ -15,7 +15,7 @@ fuzz() {
   [ ! -f "$here/$target.dict" ] || options+=(-dict="$here/$target.dict")
   mkdir -p "$work/broken"
   "$here/seeds.sh" unpack "$target" "$work/seeds" &&
-    "$programs/fuzz_$target" "${options[@]}" -print_final_stats=1 -artifact_prefix="$work/broken/$target-" "$work/seeds" >"$work/log" 2>&1
+    TMPDIR=$work "$programs/fuzz_$target" "${options[@]}" -print_final_stats=1 -artifact_prefix="$work/broken/$target-" "$work/seeds" >"$work/log" 2>&1
 }
 
 keep_broken() {
@@ -50,7 +50,7 @@ if [ "$1" = --one ]; then
 fi
 programs=$(realpath "$1")/fuzz seconds=$2
 shift 2
-[ $# -gt 0 ] || set -- safetensors vocabulary tsv csv conll tokenizer manifest model_config tokenizer_json weight_index news flags
+[ $# -gt 0 ] || set -- safetensors vocabulary tsv csv conll tokenizer manifest model_config tokenizer_json pipeline weight_index sentence_folder news flags
 # AddressSanitizer keeps freed memory in a quarantine. Its default of 256 MiB would hide how much memory an input takes.
 export ASAN_OPTIONS=quarantine_size_mb=16
 printf '%s\n' "$@" | xargs -P "$(nproc)" -I '{}' "$0" --one "$programs" "$seconds" '{}'

@@ -11,19 +11,24 @@ using models::BertFamily;
 
 namespace {
 
+constexpr BertFamily all_families[] = {BertFamily::bert, BertFamily::distilbert, BertFamily::roberta};
+
 // Returns a configuration of small, mostly different sizes. Its weights are so large that different texts give
 // different outputs.
 BertConfig tiny_bert(BertFamily family, Index layers) {
-  const bool bert = family == BertFamily::bert;
+  const bool bert = family == BertFamily::bert, roberta = family == BertFamily::roberta;
   return {.family = family,
-          .vocabulary = 7,
+          .vocabulary = roberta ? 8 : 7,
           .D = 6,
           .layers = layers,
           .heads = 3,
           .ff_width = 5,
           .positions = 5,
-          .types = bert ? 2 : 0,
-          .padding_id = std::nullopt,  // finite differences change each row
+          .types = bert      ? 2
+                   : roberta ? 1
+                             : 0,
+          // Finite differences change each row, so no batch has the token of padding.
+          .padding_id = roberta ? std::optional<Index>(7) : std::nullopt,
           .activation = bert ? nn::Activation::gelu : nn::Activation::gelu_tanh,
           .deviation = 0.5};
 }
@@ -47,7 +52,7 @@ void expect_same_values(const Tensor<float>& actual, const Tensor<float>& expect
 
 TEST_CASE("models::BertClassifier: gradients match finite differences, with and without dropout") {
   const BertBatch batch = ragged_batch();
-  for (const BertFamily family : {BertFamily::bert, BertFamily::distilbert}) {
+  for (const BertFamily family : all_families) {
     Random random(1);
     models::BertClassifier<double> model(tiny_bert(family, family == BertFamily::bert ? 2 : 1), 3, random);
     const Tensor<int> types = family == BertFamily::bert ? batch.types : Tensor<int>();
@@ -61,7 +66,7 @@ TEST_CASE("models::BertClassifier: gradients match finite differences, with and 
 
 TEST_CASE("models::BertMaskedLm: gradients match finite differences") {
   const BertBatch batch = ragged_batch();
-  for (const BertFamily family : {BertFamily::bert, BertFamily::distilbert}) {
+  for (const BertFamily family : all_families) {
     Random random(1);
     models::BertMaskedLm<double> model(tiny_bert(family, 1), random);
     const Tensor<int> rows({3}, {6, 0, 6});
@@ -72,7 +77,7 @@ TEST_CASE("models::BertMaskedLm: gradients match finite differences") {
 
 TEST_CASE("models::BertTokenClassifier: gradients match finite differences, with and without dropout") {
   const BertBatch batch = ragged_batch();
-  for (const BertFamily family : {BertFamily::bert, BertFamily::distilbert})
+  for (const BertFamily family : all_families)
     for (const auto& [head, outputs] :
          {std::pair<models::TokenHead, Index>{models::TokenHead::labels, 3}, {models::TokenHead::answer, 2}}) {
       Random random(1);
@@ -113,7 +118,7 @@ TEST_CASE("models: heads on tokens are saved and loaded, and draw weights that a
 
 TEST_CASE("models::BertEncoder: first() is the first rows of forward(), for empty and padded sequences too") {
   const Tensor<int> ids({8}, {2, 5, 3, 6, 1, 0, 4, 4});
-  for (const BertFamily family : {BertFamily::bert, BertFamily::distilbert})
+  for (const BertFamily family : all_families)
     for (const Index layers : {0, 1, 2}) {
       Random random(1);
       const models::BertEncoder<> encoder(tiny_bert(family, layers), random);

@@ -27,7 +27,7 @@ struct GoldenBatch {
   Sequences sequences = Sequences::packed({});
 };
 
-text::Encoding encode_golden(const text::WordPiece& tokenizer, const Case& c) {
+text::Encoding encode_golden(const text::Tokenizer& tokenizer, const Case& c) {
   text::Encoding text = c.has("b") ? tokenizer.encode_pair(c.word("a"), c.word("b")) : tokenizer.encode(c.word("a"));
   INFO(c.name << ' ' << c.label);
   CHECK(text.ids == c["ids"].as<std::int32_t>());
@@ -311,7 +311,7 @@ TEST_CASE("models::save_pretrained: a saved model loads bit for bit") {
     const TemporaryFolder folder;
     auto config = models::read_config(golden_model(name));
     auto model = load_classifier(golden_model(name));
-    models::save_pretrained(model, config, io::read_tokenizer(golden_model(name)).files, folder.path());
+    models::save_pretrained(model, config, text::read_tokenizer(golden_model(name)).files, folder.path());
     const auto saved = models::read_config(folder.path());
     CHECK(saved.labels == config.labels);
     CHECK(saved.model_type() == config.model_type());
@@ -325,7 +325,7 @@ TEST_CASE("models::save_pretrained: a saved model loads bit for bit") {
     CHECK(models::to_json(saved, models::classifier_architecture(saved)) == saved.json);
     auto loaded = load_classifier(folder.path());
     CHECK(same_bits(weights_of(loaded), weights_of(model)));
-    CHECK(io::read_tokenizer(folder.path()).files == io::read_tokenizer(golden_model(name)).files);
+    CHECK(text::read_tokenizer(folder.path()).files == text::read_tokenizer(golden_model(name)).files);
   }
 }
 
@@ -400,8 +400,8 @@ TEST_CASE("models::read_config: settings that no model supports are refused") {
         folder / "config.json: the file must be a JSON object");
 
   CHECK(config_error("bert", {{"model_type", nullptr}}) == "has no 'model_type'");
-  CHECK(config_error("bert", {{"model_type", "roberta"}}) ==
-        "'model_type' is 'roberta'; heddle reads bert, distilbert and heddle-prenorm");
+  CHECK(config_error("bert", {{"model_type", "gpt2"}}) ==
+        "'model_type' is 'gpt2'; heddle reads bert, distilbert, roberta, xlm-roberta, camembert and heddle-prenorm");
   const auto size_error = [](const char* key, const nlohmann::json& value) {
     return '\'' + std::string(key) + "' is " + value.dump() + " but must be a whole number from 1 to 1000000";
   };

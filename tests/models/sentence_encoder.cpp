@@ -80,7 +80,7 @@ TEST_CASE("models::SentenceEncoder: names the first text whose vector is not fin
   models::load_pretrained(model, folder.path());
   auto& table = model.bert->encoder.embeddings.words.weight;
   std::vector<float> values = table.value().host();
-  const Index cat = io::read_tokenizer(folder.path()).vocabulary.id("cat");
+  const Index cat = text::read_tokenizer(folder.path()).vocabulary.id("cat");
   values[static_cast<std::size_t>(cat * table.shape()[1])] = std::nanf("");
   table.assign(Tensor<float>(table.shape(), values));
   models::save_pretrained(model, config, {}, folder.path());
@@ -316,7 +316,7 @@ TEST_CASE("models::SentenceEncoder: copies share the model") {
 TEST_CASE("models::SentenceEncoder: modules that heddle does not have are refused") {
   CHECK_THROWS_WITH(SentenceEncoder::load("/nowhere"), "/nowhere: is not a folder");
   CHECK(error_of([] { SentenceEncoder::load(golden_model("pre_norm")); }) ==
-        golden_model("pre_norm") + "/config.json: must describe a BERT or DistilBERT to embed sentences");
+        golden_model("pre_norm") + "/config.json: must describe a BERT, DistilBERT or RoBERTa to embed sentences");
   const ModelFolder folder("sentence_mean");
   const std::string path = folder / "modules.json";
   const auto error = [&](const nlohmann::json& modules) {

@@ -95,7 +95,7 @@ TEST_CASE("models::SparseEncoder: names the first text whose weights are not fin
   models::load_pretrained(model, folder.path());
   auto& table = model.encoder.embeddings.words.weight;
   std::vector<float> values = table.value().host();
-  const Index cat = io::read_tokenizer(folder.path()).vocabulary.id("cat");
+  const Index cat = text::read_tokenizer(folder.path()).vocabulary.id("cat");
   values[static_cast<std::size_t>(cat * table.shape()[1])] = std::nanf("");
   table.assign(Tensor<float>(table.shape(), values));
   models::save_pretrained(model, config, {}, folder.path());
@@ -117,7 +117,8 @@ TEST_CASE("models::SparseEncoder: a masked language model without modules.json g
 TEST_CASE("models::SparseEncoder: folders that heddle does not read are refused") {
   CHECK_THROWS_WITH(SparseEncoder::load("/nowhere"), "/nowhere: is not a folder");
   CHECK(error_of([] { SparseEncoder::load(golden_model("pre_norm")); }) ==
-        golden_model("pre_norm") + "/config.json: must describe a BERT or DistilBERT to compute sparse vectors");
+        golden_model("pre_norm") +
+            "/config.json: must describe a BERT, DistilBERT or RoBERTa to compute sparse vectors");
   CHECK(error_of([] { SparseEncoder::load(golden_model("sentence_mean")); }) ==
         golden_model("sentence_mean") +
             "/sentence_bert_config.json: the transformer's task is 'feature-extraction' but must be 'fill-mask'");

@@ -57,6 +57,30 @@ TEST_CASE("nn: layers' gradients match finite differences") {
   expect_model_gradients(positions, x, [&](auto& m, const auto& in) { return m(in, sequences); });
 }
 
+TEST_CASE("nn: learned positions that are counted from a token of padding") {
+  Random random_weights(3);
+  const nn::LearnedPositions<> positions(4, 3, random_weights, {.padding_id = 1});
+  CHECK(positions.weight.shape() == Shape({6, 3}));
+  CHECK(positions.longest() == 4);
+  const std::vector<float> table = positions.weight.value().host();
+  CHECK(std::vector<float>(table.begin() + 3, table.begin() + 6) == std::vector<float>(3, 0));
+  const nn::Embedding<> embedding(9, 3, random_weights);
+  const auto check = [&](const Tensor<int>& ids, const Sequences& sequences, const std::vector<int>& rows) {
+    const Tensor<float> expected =
+        embedding(ids) + reshape(take_rows(positions.weight, Tensor<int>({std::ssize(rows)}, rows)),
+                                 ids.shape().rank() == 2 ? Shape{ids.dim(0), ids.dim(1), 3} : Shape{ids.dim(0), 3});
+    CHECK(positions.embed(embedding, ids, sequences).host() == expected.host());
+  };
+  check(Tensor<int>({6}, {5, 8, 2, 3, 1, 4}), Sequences::packed({3, 0, 3}), {2, 3, 4, 2, 1, 3});
+  check(Tensor<int>({2, 3}, {5, 8, 2, 3, 1, 4}), Sequences::padded({2, 3}, 3), {2, 3, 1, 2, 1, 3});
+  CHECK_THROWS_WITH(positions.embed(embedding, zeros<int>({5}), Sequences::packed({5})),
+                    "LearnedPositions: a sequence of 5 tokens is longer than the table's 4 positions");
+  CHECK_THROWS_AS(positions.embed(embedding, zeros<int>({2}), Sequences::packed({3})), ShapeError);
+  CHECK_THROWS_WITH(positions(zeros<float>({1, 3}), Sequences::packed({1})),
+                    "LearnedPositions: with a padding_id, positions depend on the ids; call embed()");
+  CHECK_THROWS_AS(nn::LearnedPositions<>(4, 3, random_weights, {.padding_id = -1}), IndexError);
+}
+
 TEST_CASE("nn: sinusoidal positions follow the formula, odd widths too") {
   for (const auto& c : golden("sinusoidal_positions")) {
     const Shape shape = c["y"].shape;

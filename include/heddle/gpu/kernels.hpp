@@ -100,7 +100,7 @@ void max_rows_backward(Cuda, View<const int, 1> begin, View<const int, 1> length
                        View<const Index, 2> position, View<T, 2> dx);
 
 // --- rows (cuda/softmax.cu, layer_norm.cu, residual_layer_norm.cu, rms_norm.cu, cross_entropy.cu, embed.cu,
-//     embed_layer_norm.cu) ---
+//     embed_layer_norm.cu, token_positions.cu) ---
 
 // Computes F, which is Softmax or LogSoftmax, along the middle axis.
 template <class F, OnGpu T>
@@ -153,12 +153,18 @@ template <OnGpu T, OnGpu Y, Label Id>
 void embed(Cuda, const IdCheck& check, View<const Id, 1> ids, View<const T, 2> table, View<const int, 1> position,
            View<const T, 2> positions, View<Y, 2> y);
 // Computes all of dx [V, D]: row i is the sum of the rows n of dy with ids(n) = i, in ascending n. Ids outside dx are
-// skipped; row `frozen` is 0, unless it is -1. Computes dpositions from `position` likewise, if it has rows, and dtypes
-// from `type`, which has few rows. If `type` has no data, all rows of dy took row 0 of that table.
+// skipped; row `frozen` is 0, unless it is -1. Computes dpositions from `position` and `frozen_position` likewise, if
+// it has rows, and dtypes from `type`, which has few rows. If `type` has no data, all rows of dy took row 0 of that
+// table.
 template <OnGpu T, OnGpu Y, Label Id>
 void sum_taken_rows(Cuda, View<const T, 2> dy, View<const Id, 1> ids, Index frozen, View<Y, 2> dx,
-                    View<const int, 1> position = {nullptr, {0}}, View<Y, 2> dpositions = {nullptr, {0, 0}},
-                    View<const int, 1> type = {nullptr, {0}}, View<Y, 2> dtypes = {nullptr, {0, 0}});
+                    View<const int, 1> position = {nullptr, {0}}, Index frozen_position = -1,
+                    View<Y, 2> dpositions = {nullptr, {0, 0}}, View<const int, 1> type = {nullptr, {0}},
+                    View<Y, 2> dtypes = {nullptr, {0, 0}});
+// Computes the positions of tokens (ops/token_positions.hpp). The sequences are in the order of their rows.
+template <Label Id>
+void token_positions(Cuda, View<const Id, 1> ids, View<const int, 1> begin, View<const int, 1> length, Index padding_id,
+                     View<int, 1> position);
 
 // The rows `ids` of a table. Without ids, they are all row 0.
 template <OnGpu T>

@@ -1,5 +1,6 @@
-// BERT (Devlin et al. 2019) and DistilBERT (Sanh et al. 2019): encoders, classifiers and BERT's masked language model.
-// The names of weights are those of Hugging Face's transformers, so that folders of that library can be loaded.
+// BERT (Devlin et al. 2019), DistilBERT (Sanh et al. 2019) and RoBERTa (Liu et al. 2019): encoders, classifiers and
+// masked language models. XLM-RoBERTa and CamemBERT are RoBERTa with other vocabularies. The names of weights are those
+// of Hugging Face's transformers, so that folders of that library can be loaded.
 #pragma once
 #include <algorithm>
 
@@ -18,13 +19,14 @@
 
 namespace heddle::models {
 
-/// The two model families. DistilBERT differs from BERT in three points: it has no token types, no dropout of the
-/// attention's result, and another model head.
-enum class BertFamily { bert, distilbert };
+/// The model families. DistilBERT differs from BERT in three points: it has no token types, no dropout of the
+/// attention's result, and other model heads. RoBERTa differs from BERT in its positions, which are counted from the
+/// row behind that of the padding (nn::PositionOptions), and in its heads.
+enum class BertFamily { bert, distilbert, roberta };
 
 /// The sizes and dropout probabilities of an encoder; the defaults are those of bert-base-uncased.
 struct BertConfig {
-  BertFamily family = BertFamily::bert;              ///< which of the two models it is
+  BertFamily family = BertFamily::bert;              ///< which of the models it is
   Index vocabulary = 30522;                          ///< V, the number of tokens
   Index D = 768;                                     ///< width of the rows
   Index layers = 12;                                 ///< number of layers
@@ -32,7 +34,7 @@ struct BertConfig {
   Index ff_width = 3072;                             ///< width of the feed-forward networks
   Index positions = 512;                             ///< maximum number of tokens in a text
   Index types = 2;                                   ///< token types; DistilBERT has none
-  std::optional<Index> padding_id = 0;               ///< token whose embedding is not trained, as in transformers
+  std::optional<Index> padding_id = 0;               ///< token whose embedding is not trained; RoBERTa needs one
   nn::Activation activation = nn::Activation::gelu;  ///< activation of the feed-forward networks
   double eps = 1e-12;                                ///< constant added to the variance in the norms
   double deviation = 0.02;                           ///< standard deviation of the initial weights
@@ -40,6 +42,11 @@ struct BertConfig {
   double attention_dropout = 0.1;                    ///< dropout of the attention weights
   double classifier_dropout = 0.1;                   ///< dropout before the classifier
   double answer_dropout = 0.1;                       ///< dropout before the answers of DistilBERT
+
+  /// Returns the row of the table of positions for the first token of a text. In RoBERTa it follows that of padding_id.
+  Index first_position() const { return family == BertFamily::roberta ? padding_id.value_or(0) + 1 : 0; }
+  /// Returns the rows of the table of positions.
+  Index position_rows() const { return first_position() + positions; }
 };
 
 namespace detail {
@@ -64,22 +71,24 @@ void draw_as_bert(M& module, Random& random, double deviation) {
 template <Floating T = float>
 struct BertEmbeddings {
   nn::Embedding<T> words;                 ///< [V, D]
-  nn::LearnedPositions<T> positions;      ///< [L, D]
+  nn::LearnedPositions<T> positions;      ///< [L, D]; [padding_id + 1 + L, D] for RoBERTa
   std::optional<nn::Embedding<T>> types;  ///< [types, D]; none for DistilBERT
   nn::LayerNorm<T> norm;                  ///< over the sum
   double dropout;                         ///< dropout probability after the norm
 
   /// Draws the weights; config.types below 1 means no token types. @throws ShapeError for another size below 1, and
-  /// Error for a dropout outside [0, 1) and for an eps or deviation that is negative or not finite.
+  /// Error for a RoBERTa without a padding_id, for a dropout outside [0, 1) and for an eps or deviation that is
+  /// negative or not finite.
   BertEmbeddings(const BertConfig& config, Random& random)
       : words(config.vocabulary, config.D, random, {.padding_id = config.padding_id}),
-        positions(config.positions, config.D, random),
+        positions(config.positions, config.D, random, position_options(config)),
         norm(config.D, config.eps),
         dropout(config.dropout) {
     heddle::detail::require_fraction("BertEmbeddings", "dropout", dropout);
     if (config.types > 0 && config.family != BertFamily::distilbert) types.emplace(config.types, config.D, random);
     detail::draw_as_bert(*this, random, config.deviation);
     words.clear_padding();
+    positions.clear_padding();
   }
   /// Copies the members of `other` for clone().
   BertEmbeddings(const BertEmbeddings& other, Cloning& c)
@@ -117,6 +126,11 @@ struct BertEmbeddings {
   }
 
  private:
+  static nn::PositionOptions position_options(const BertConfig& config) {
+    if (config.family != BertFamily::roberta) return {};
+    require(config.padding_id.has_value(), "BertEmbeddings: RoBERTa needs a padding_id, from which positions count");
+    return {.padding_id = config.padding_id};
+  }
   void require_types(const Tensor<int>& ids, const Tensor<int>& token_types) const {
     require(types || !token_types, "BertEmbeddings: this model has no token types; leave the types empty");
     require<ShapeError>(!token_types || token_types.shape() == ids.shape(), "BertEmbeddings: the token types ",
@@ -130,14 +144,15 @@ struct BertEmbeddings {
                            Random* random) const {
     using heddle::detail::ids_beside;
     const Tensor<T>& table = words.weight.value();
-    nn::detail::require_embedded_positions("LearnedPositions", table, given, positions.weight.value(), sequences);
+    nn::detail::require_embedded_positions("LearnedPositions", table, given, positions.weight.value(), sequences,
+                                           positions.longest());
     const Tensor<int> ids = ids_beside(table, given, words.padding_id);
     require_types(given, token_types);
     Tensor<int> type;
     if (token_types) type = ids_beside(types->weight.value(), token_types, types->padding_id);
     return nn::detail::embed_layer_norm_on_gpu<A>(token_types ? "residual_layer_norm" : "layer_norm", words, ids,
-                                                  positions, sequences.position(), type_module(), type, norm, dropout,
-                                                  random);
+                                                  positions, positions.rows_of(ids, sequences), type_module(), type,
+                                                  norm, dropout, random);
   }
 #endif
 };
@@ -149,7 +164,7 @@ struct BertLayer {
   nn::LayerNorm<T> attention_norm;      ///< after the attention
   nn::FeedForward<T> ff;                ///< feed-forward network
   nn::LayerNorm<T> output_norm;         ///< after the feed-forward network
-  BertFamily family;                    ///< which of the two models the layer belongs to
+  BertFamily family;                    ///< which of the models the layer belongs to
   double dropout;                       ///< dropout after each sublayer
   double attention_dropout;             ///< dropout of the attention weights
 
@@ -215,7 +230,7 @@ struct BertLayer {
                                 const std::string& v, const char* suffix) {
       return std::vector<std::string>{prefix + q + suffix, prefix + k + suffix, prefix + v + suffix};
     };
-    if (self.family == BertFamily::bert) {
+    if (self.family != BertFamily::distilbert) {
       f(projections("attention.self.", "query", "key", "value", ".weight"), self.attention.qkv.weight);
       f(projections("attention.self.", "query", "key", "value", ".bias"), self.attention.qkv.bias);
       f("attention.output.dense", self.attention.out);
@@ -241,12 +256,13 @@ struct BertLayer {
   }
   template <Floating A>
   Tensor<A> after_attention(const Tensor<A>& x, const Tensor<A>& attended, Random* random) const {
-    const Tensor<A> y = attention_norm(x, attended, family == BertFamily::bert ? dropout : 0, random);
+    const Tensor<A> y = attention_norm(x, attended, family == BertFamily::distilbert ? 0 : dropout, random);
     return output_norm(y, ff(y), dropout, random);
   }
 };
 
-/// The encoder: embeddings and layers, as in transformers' DistilBertModel, or in BertModel without its pooler.
+/// The encoder: embeddings and layers, as in transformers' DistilBertModel, or in BertModel and RobertaModel without
+/// their poolers.
 template <Floating T = float>
 struct BertEncoder {
   BertConfig config;                 ///< its sizes
@@ -286,7 +302,7 @@ struct BertEncoder {
   /// Visits the members.
   static void visit(auto& self, auto&& f) {
     f("embeddings", self.embeddings);
-    f(self.config.family == BertFamily::bert ? "encoder.layer" : "transformer.layer", self.layers);
+    f(self.config.family == BertFamily::distilbert ? "transformer.layer" : "encoder.layer", self.layers);
   }
 
  private:
@@ -305,15 +321,57 @@ struct BertEncoder {
   }
 };
 
-/// Returns the name under which a classifier holds its encoder, "bert" or "distilbert".
-inline const char* encoder_name(BertFamily family) { return family == BertFamily::bert ? "bert" : "distilbert"; }
+/// Returns the name under which a classifier holds its encoder: "bert", "distilbert" or "roberta".
+inline const char* encoder_name(BertFamily family) {
+  switch (family) {
+    case BertFamily::distilbert: return "distilbert";
+    case BertFamily::roberta: return "roberta";
+    case BertFamily::bert: break;
+  }
+  return "bert";
+}
 
-/// An encoder with the head of transformers' BertForSequenceClassification (a pooler with tanh) or
-/// DistilBertForSequenceClassification (a linear map with ReLU).
+namespace detail {
+
+// The names of the weights of each family's heads.
+struct HeadNames {
+  const char *pooler, *classifier;      // of a classifier of texts
+  const char *transform, *norm, *bias;  // of a masked language model
+  const char *decoder, *decoder_bias;   // copies of the word embeddings and of the bias, which files may have
+};
+inline HeadNames head_names(BertFamily family) {
+  switch (family) {
+    case BertFamily::distilbert:
+      return {"pre_classifier",
+              "classifier",
+              "vocab_transform",
+              "vocab_layer_norm",
+              "vocab_projector.bias",
+              "vocab_projector.weight",
+              ""};
+    case BertFamily::roberta:
+      return {"classifier.dense", "classifier.out_proj",    "lm_head.dense",       "lm_head.layer_norm",
+              "lm_head.bias",     "lm_head.decoder.weight", "lm_head.decoder.bias"};
+    case BertFamily::bert: break;
+  }
+  return {"bert.pooler.dense",
+          "classifier",
+          "cls.predictions.transform.dense",
+          "cls.predictions.transform.LayerNorm",
+          "cls.predictions.bias",
+          "cls.predictions.decoder.weight",
+          "cls.predictions.decoder.bias"};
+}
+
+}  // namespace detail
+
+/// An encoder with the head of transformers' BertForSequenceClassification (a pooler with tanh),
+/// DistilBertForSequenceClassification (a linear map with ReLU) or RobertaForSequenceClassification (a linear map with
+/// tanh, and a dropout before it, too).
 template <Floating T = float>
 struct BertClassifier {
   BertEncoder<T> encoder;    ///< encoder
-  nn::Linear<T> pooler;      ///< pre_classifier in DistilBERT, [D, D]
+  nn::Linear<T> pooler;      ///< pre_classifier in DistilBERT, classifier.dense in RoBERTa, [D, D]
   nn::Linear<T> classifier;  ///< [C, D]
 
   /// Draws the weights. @throws ShapeError and Error as BertEncoder does, ShapeError for fewer than one class, and
@@ -339,17 +397,20 @@ struct BertClassifier {
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
                     const ForwardOptions<A>& options = {}) const {  // [N] to [B, C]
-    const Tensor<A> x = pooler(encoder.template first<A>(ids, sequences, options));
-    const Tensor<A> pooled = config().family == BertFamily::bert ? tanh(x) : relu(x);
-    return classifier(dropout(pooled, config().classifier_dropout, options.random));
+    const double p = config().classifier_dropout;
+    Tensor<A> x = encoder.template first<A>(ids, sequences, options);  // [B, D]
+    if (config().family == BertFamily::roberta) x = dropout(x, p, options.random);
+    x = pooler(x);
+    x = config().family == BertFamily::distilbert ? relu(x) : tanh(x);
+    return classifier(dropout(x, p, options.random));
   }
 
   /// Visits the members.
   static void visit(auto& self, auto&& f) {
-    const bool is_bert = self.encoder.config.family == BertFamily::bert;
+    const detail::HeadNames names = detail::head_names(self.encoder.config.family);
     f(encoder_name(self.encoder.config.family), self.encoder);
-    f(is_bert ? "bert.pooler.dense" : "pre_classifier", self.pooler);
-    f("classifier", self.classifier);
+    f(names.pooler, self.pooler);
+    f(names.classifier, self.classifier);
   }
 };
 
@@ -358,7 +419,7 @@ struct BertClassifier {
 enum class TokenHead { labels, answer };
 
 /// An encoder with a linear map on each row, as in transformers' BertForTokenClassification and
-/// BertForQuestionAnswering, and in those of DistilBERT.
+/// BertForQuestionAnswering, and in those of DistilBERT and RoBERTa.
 template <Floating T = float>
 struct BertTokenClassifier {
   BertEncoder<T> encoder;    ///< encoder
@@ -404,13 +465,14 @@ struct BertTokenClassifier {
  private:
   // transformers has another dropout for each family and head.
   static double dropout_of(const BertConfig& config, TokenHead kind) {
-    if (config.family == BertFamily::bert) return kind == TokenHead::labels ? config.classifier_dropout : 0;
-    return kind == TokenHead::labels ? config.dropout : config.answer_dropout;
+    if (config.family == BertFamily::distilbert)
+      return kind == TokenHead::labels ? config.dropout : config.answer_dropout;
+    return kind == TokenHead::labels ? config.classifier_dropout : 0;
   }
 };
 
-/// A masked language model, as in transformers' BertForMaskedLM and DistilBertForMaskedLM. The decoder shares its
-/// matrix with the word embeddings.
+/// A masked language model, as in transformers' BertForMaskedLM, DistilBertForMaskedLM and RobertaForMaskedLM. The
+/// decoder shares its matrix with the word embeddings.
 template <Floating T = float>
 struct BertMaskedLm {
   BertEncoder<T> encoder;   ///< encoder
@@ -450,11 +512,11 @@ struct BertMaskedLm {
 
   /// Visits the members.
   static void visit(auto& self, auto&& f) {
-    const bool is_bert = self.encoder.config.family == BertFamily::bert;
+    const detail::HeadNames names = detail::head_names(self.encoder.config.family);
     f(encoder_name(self.encoder.config.family), self.encoder);
-    f(is_bert ? "cls.predictions.transform.dense" : "vocab_transform", self.transform);
-    f(is_bert ? "cls.predictions.transform.LayerNorm" : "vocab_layer_norm", self.norm);
-    f(is_bert ? "cls.predictions.bias" : "vocab_projector.bias", self.bias);
+    f(names.transform, self.transform);
+    f(names.norm, self.norm);
+    f(names.bias, self.bias);
   }
 
  private:
@@ -465,6 +527,7 @@ struct BertMaskedLm {
   }
   template <Floating A>
   Tensor<A> activated(const Tensor<A>& x) const {
+    if (config().family == BertFamily::roberta) return gelu(x);  // in transformers, too
     switch (config().activation) {
       case nn::Activation::gelu_tanh: return gelu_tanh(x);
       case nn::Activation::relu: return relu(x);

@@ -21,19 +21,24 @@ struct MaskToken {
 /// once, and throw Error for an object that was moved from.
 class FillMask {
  public:
-  /// Loads a folder of a BERT or DistilBERT for masked language modelling. @throws FileError that names the file and
-  /// the fault, such as a missing model head or a vocabulary without [MASK], and Error for a device that this build
-  /// does not support.
+  /// Loads a folder of a BERT, DistilBERT or RoBERTa for masked language modelling. @throws FileError that names the
+  /// file and the fault, such as a missing model head or a tokenizer without a mask token, and Error for a device that
+  /// this build does not support.
   static FillMask load(const std::string& folder, const LoadOptions& options = {}) {
     PretrainedConfig config = detail::read_bert(folder, "fill masks");
     detail::LoadedTokenizer tokenizer = detail::make_tokenizer(folder, config);
-    tokenizer.tokenizer.vocabulary().id("[MASK]");
+    require<FileError>(tokenizer.tokenizer.find(tokenizer.mask_token) != text::TokenTable::none, io::printable(folder),
+                       ": its tokenizer has no ",
+                       tokenizer.mask_token.empty() ? "mask token" : io::quoted_name(tokenizer.mask_token));
     return FillMask(detail::load_text_model<BertMaskedLm<>>(folder, std::move(config), std::move(tokenizer), options));
   }
 
-  /// Returns the `count` most probable tokens for each "[MASK]" of a text, most probable first; of equal ones, that of
-  /// the smaller id. @throws Error for a text without a mask among the tokens that are left after truncation, and for
-  /// logits that are not finite.
+  /// Returns the mask token, such as [MASK].
+  const std::string& mask_token() const { return state_->mask_token; }
+
+  /// Returns the `count` most probable tokens for each mask_token() of a text, most probable first; of equal ones that
+  /// of the smaller id. @throws Error for a text without a mask among the tokens that are left after truncation, and
+  /// for logits that are not finite.
   template <std::convertible_to<std::string_view> Text>
   std::vector<std::vector<MaskToken>> operator()(const Text& text, std::size_t count = 5) const {
     return run({state_->tokenizer.encode(std::string_view(text))}, count)[0];
@@ -52,12 +57,12 @@ class FillMask {
 
   std::vector<std::vector<std::vector<MaskToken>>> run(const std::vector<text::Encoding>& texts,
                                                        std::size_t count) const {
-    const std::int32_t mask = state_->tokenizer.vocabulary().find("[MASK]");
+    const std::int32_t mask = state_->tokenizer.find(state_->mask_token);
     std::vector<std::size_t> masks;  // of each text
     for (std::size_t text = 0; text < texts.size(); ++text) {
       masks.push_back(static_cast<std::size_t>(std::count(texts[text].ids.begin(), texts[text].ids.end(), mask)));
-      require(masks.back() > 0, "FillMask: text ", text, " has no [MASK] among its ", texts[text].ids.size(), " tokens",
-              texts[text].truncated > 0 ? ", to which it was truncated" : "");
+      require(masks.back() > 0, "FillMask: text ", text, " has no ", state_->mask_token, " among its ",
+              texts[text].ids.size(), " tokens", texts[text].truncated > 0 ? ", to which it was truncated" : "");
     }
     const auto compute = [&]<class A>(A, const Tensor<int>& ids, const Sequences& sequences,
                                       const ForwardOptions<A>& options) {

@@ -70,7 +70,7 @@ class LateInteractionFiles {
   LoadedTokenizer tokenizer(const PretrainedConfig& config) const {
     LoadedTokenizer loaded =
         make_tokenizer(transformer_.folder, config.vocabulary(), config.positions(), 2, most_in_json);
-    std::vector<text::AddedToken> added = io::read_tokenizer(transformer_.folder).added_tokens;
+    std::vector<text::AddedToken> added = loaded.tokenizer.added_tokens();
     bool is_changed = false;
     for (const char* key : {"query_prefix", "document_prefix"})
       if (const std::optional<text::AddedToken> token = prefix_token(settings_.text_or(key, ""), loaded.tokenizer)) {
@@ -80,15 +80,15 @@ class LateInteractionFiles {
       }
     if (!is_changed) return loaded;
     std::sort(added.begin(), added.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
-    return {text::WordPiece(loaded.tokenizer.vocabulary(), loaded.tokenizer.options(), std::move(added)), false};
+    return {loaded.tokenizer.with(std::move(added)), false, loaded.mask_token};
   }
 
   // Reads the settings for the folder's tokenizer.
-  LateInteraction read(const PretrainedConfig& config, const text::WordPiece& tokenizer) const {
+  LateInteraction read(const PretrainedConfig& config, const text::Tokenizer& tokenizer) const {
     LateInteraction late;
-    const Index positions = config.positions(), given = transformer_.max_length > 0
-                                                            ? transformer_.max_length
-                                                            : io::read_tokenizer(transformer_.folder).max_length;
+    const Index positions = config.positions(),
+                given = transformer_.max_length > 0 ? transformer_.max_length
+                                                    : text::read_folder_tokenizer(transformer_.folder).max_length;
     late.longest = static_cast<std::size_t>(longest_text(transformer_.folder, given, positions, 2));
     const auto longest_of = [&](const char* key) {
       const std::optional<io::JsonObject> object = holder_of(key);
@@ -121,18 +121,12 @@ class LateInteractionFiles {
     return false;
   }
 
-  // Returns the id of a token, or Vocabulary::none.
-  static std::int32_t id_of(const std::string& token, const text::WordPiece& tokenizer) {
-    for (std::int32_t id = tokenizer.vocabulary().size(); id < tokenizer.size(); ++id)
-      if (tokenizer.token(id) == token) return id;
-    return tokenizer.vocabulary().find(token);
-  }
   // Returns the token that a prefix or its first word is, if the tokenizer does not recognize it in a text.
-  static std::optional<text::AddedToken> prefix_token(const std::string& prefix, const text::WordPiece& tokenizer) {
+  static std::optional<text::AddedToken> prefix_token(const std::string& prefix, const text::Tokenizer& tokenizer) {
     const std::size_t begin = std::min(prefix.find_first_not_of(' '), prefix.size());
     for (const std::string& token : {prefix, prefix.substr(begin, prefix.find(' ', begin) - begin)}) {
-      const std::int32_t id = token.empty() ? text::Vocabulary::none : id_of(token, tokenizer);
-      if (id == text::Vocabulary::none) continue;
+      const std::int32_t id = token.empty() ? text::TokenTable::none : tokenizer.find(token);
+      if (id == text::TokenTable::none) continue;
       std::vector<std::int32_t> ids;
       tokenizer.append(token, ids);
       if (ids == std::vector{id}) break;
@@ -141,7 +135,7 @@ class LateInteractionFiles {
     return std::nullopt;
   }
 
-  std::optional<LateInteraction::Expansion> read_expansion(const text::WordPiece& tokenizer, Index positions) const {
+  std::optional<LateInteraction::Expansion> read_expansion(const text::Tokenizer& tokenizer, Index positions) const {
     LateInteraction::Expansion expansion{.length = 0, .truncates = true, .attends = false, .token = 0};
     std::string token = "[MASK]", file = settings_.file();
     Index length = 0;
@@ -165,16 +159,16 @@ class LateInteractionFiles {
     require<FileError>(length <= positions, file, ": queries are expanded to ", length, " tokens; the model has ",
                        positions, " positions");
     expansion.length = static_cast<std::size_t>(length);
-    expansion.token = id_of(token, tokenizer);
-    require<FileError>(expansion.token != text::Vocabulary::none, file, ": queries are expanded with ",
+    expansion.token = tokenizer.find(token);
+    require<FileError>(expansion.token != text::TokenTable::none, file, ": queries are expanded with ",
                        io::quoted_name(token), ", which the vocabulary does not have");
     return expansion;
   }
 
-  void read_skipped(const text::WordPiece& tokenizer, LateInteraction& late) const {
+  void read_skipped(const text::Tokenizer& tokenizer, LateInteraction& late) const {
     late.skipped_in = {"document"};
     const auto skip = [&](const std::string& word) {
-      if (const std::int32_t id = id_of(word, tokenizer); id != text::Vocabulary::none) late.skipped.push_back(id);
+      if (const std::int32_t id = tokenizer.find(word); id != text::TokenTable::none) late.skipped.push_back(id);
     };
     const auto strings = [](const io::JsonObject& config, const char* key) {
       std::vector<std::string> all;

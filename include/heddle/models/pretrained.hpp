@@ -1,5 +1,5 @@
-// Model folders in the format of Hugging Face. The functions read the configurations of BERT, DistilBERT and heddle's
-// pre-norm encoder, and load and save their models.
+// Model folders in the format of Hugging Face. The functions read the configurations of BERT, DistilBERT, RoBERTa,
+// XLM-RoBERTa, CamemBERT and heddle's pre-norm encoder, and load and save their models.
 #pragma once
 #include <algorithm>
 #include <iterator>
@@ -7,16 +7,50 @@
 #include <tuple>
 #include <variant>
 
-#include <heddle/io/tokenizer_files.hpp>
 #include <heddle/io/weight_files.hpp>
 #include <heddle/models/bert.hpp>
 #include <heddle/models/pre_norm.hpp>
+#include <heddle/text/folder_tokenizer.hpp>
 
 namespace heddle::models {
 
 /// What a classifier's logits are: the scores of classes of which a text has one, scores of labels of which a text has
 /// any number, or values.
 enum class Problem { single_label, multi_label, regression };
+
+namespace detail {
+
+// A model_type of transformers.
+struct ModelType {
+  const char* name;
+  BertFamily family;
+  const char* class_prefix;  // the beginning of the names of its classes
+  Index vocabulary;          // the default of vocab_size
+};
+// The first type of a family is that of a configuration without a file.
+inline constexpr ModelType model_types[] = {{"bert", BertFamily::bert, "Bert", 30522},
+                                            {"distilbert", BertFamily::distilbert, "DistilBert", 30522},
+                                            {"roberta", BertFamily::roberta, "Roberta", 50265},
+                                            {"xlm-roberta", BertFamily::roberta, "XLMRoberta", 30522},
+                                            {"camembert", BertFamily::roberta, "Camembert", 30522}};
+
+// Returns the type of a name, or nullptr.
+inline const ModelType* find_model_type(const std::string& name) {
+  const auto found = std::find_if(std::begin(model_types), std::end(model_types),
+                                  [&](const ModelType& type) { return name == type.name; });
+  return found == std::end(model_types) ? nullptr : &*found;
+}
+// Returns the type of a model: that of the file, `json`, if it is one of the model's family.
+inline const ModelType& model_type_of(BertFamily family, const nlohmann::json& json) {
+  if (json.is_object())
+    if (const auto given = json.find("model_type"); given != json.end() && given->is_string())
+      if (const ModelType* const type = find_model_type(given->get<std::string>()); type && type->family == family)
+        return *type;
+  return *std::find_if(std::begin(model_types), std::end(model_types),
+                       [&](const ModelType& type) { return type.family == family; });
+}
+
+}  // namespace detail
 
 /// The content of config.json.
 struct PretrainedConfig {
@@ -25,12 +59,14 @@ struct PretrainedConfig {
   nlohmann::json json = {};                       ///< all members of the file, so that saving keeps unknown ones
   std::optional<Problem> problem_type = {};       ///< what the file says about the classifier's logits
 
-  /// Returns the sizes of a BERT or DistilBERT, otherwise nullptr.
+  /// Returns the sizes of a BERT, DistilBERT or RoBERTa, otherwise nullptr.
   const BertConfig* bert() const { return std::get_if<BertConfig>(&sizes); }
   /// Returns the sizes of a pre-norm encoder, otherwise nullptr.
   const PreNormConfig* pre_norm() const { return std::get_if<PreNormConfig>(&sizes); }
-  /// Returns the file's model_type: bert, distilbert or heddle-prenorm.
-  std::string model_type() const { return bert() ? encoder_name(bert()->family) : "heddle-prenorm"; }
+  /// Returns the file's model_type: bert, distilbert, roberta, xlm-roberta, camembert or heddle-prenorm.
+  std::string model_type() const {
+    return bert() ? detail::model_type_of(bert()->family, json).name : "heddle-prenorm";
+  }
   /// Returns whether the model has more than one token type, such as those of the two texts of a pair.
   bool has_types() const { return bert() && bert()->types > 1; }
   /// Returns what a classifier's logits are: without a problem_type, a single label is a value.
@@ -69,8 +105,26 @@ inline double read_dropout(const io::JsonObject& config, const std::string& key,
   return p;
 }
 
-inline BertConfig read_bert_config(const io::JsonObject& config, BertFamily family) {
-  const bool bert = family == BertFamily::bert;
+// Returns the token of padding.
+inline std::optional<Index> read_padding(const io::JsonObject& config, const BertConfig& sizes) {
+  const auto given = config.json().find("pad_token_id");
+  const bool is_null = given != config.json().end() && given->is_null();
+  if (sizes.family == BertFamily::roberta) {
+    require<FileError>(!is_null, config.file(),
+                       ": 'pad_token_id' is null but must be a token, because the positions of RoBERTa are counted "
+                       "from it");
+    const Index id = config.count_or("pad_token_id", 1, 0, sizes.vocabulary - 1);
+    require<FileError>(id < sizes.vocabulary, config.file(), ": 'vocab_size' is ", sizes.vocabulary,
+                       ", but 'pad_token_id' is ", id, " by default");
+    return id;
+  }
+  if (is_null) return std::nullopt;
+  const Index id = config.count_or("pad_token_id", 0, -sizes.vocabulary, sizes.vocabulary - 1);
+  return id < 0 ? id + sizes.vocabulary : id;  // as torch.nn.Embedding
+}
+
+inline BertConfig read_bert_config(const io::JsonObject& config, const ModelType& type) {
+  const bool bert = type.family != BertFamily::distilbert;
   const auto size = [&](const char* of_bert, const char* of_distilbert, Index absent, Index most = most_size) {
     return config.count_or(bert ? of_bert : of_distilbert, absent, 1, most);
   };
@@ -81,20 +135,18 @@ inline BertConfig read_bert_config(const io::JsonObject& config, BertFamily fami
   require<FileError>(!config.boolean_or("is_decoder", false), config.file(),
                      ": 'is_decoder' is true; heddle reads encoders");
   BertConfig c;
-  c.family = family;
-  c.vocabulary = size("vocab_size", "vocab_size", 30522, most_tokens);
+  c.family = type.family;
+  c.vocabulary = size("vocab_size", "vocab_size", type.vocabulary, most_tokens);
   c.D = size("hidden_size", "dim", 768);
   c.layers = size("num_hidden_layers", "n_layers", bert ? 12 : 6);
   c.heads = size("num_attention_heads", "n_heads", 12);
   c.ff_width = size("intermediate_size", "hidden_dim", 3072);
-  c.positions = size("max_position_embeddings", "max_position_embeddings", 512);
-  const auto padding = config.json().find("pad_token_id");
-  if (padding != config.json().end() && padding->is_null()) {
-    c.padding_id.reset();
-  } else {
-    const Index id = config.count_or("pad_token_id", 0, -c.vocabulary, c.vocabulary - 1);
-    c.padding_id = id < 0 ? id + c.vocabulary : id;  // as torch.nn.Embedding
-  }
+  const Index rows = size("max_position_embeddings", "max_position_embeddings", 512);
+  c.padding_id = read_padding(config, c);
+  c.positions = rows - c.first_position();
+  require<FileError>(c.positions > 0, config.file(), ": 'max_position_embeddings' is ", rows,
+                     ", which leaves no position for a token: positions are counted from 'pad_token_id', ",
+                     c.padding_id.value_or(0), ", plus 1");
   c.types = bert ? size("type_vocab_size", "", 2) : 0;
   c.activation = read_activation(config, bert ? "hidden_act" : "activation");
   c.eps = bert ? config.number_or("layer_norm_eps", 1e-12, 0, 1) : 1e-12;
@@ -168,9 +220,9 @@ struct NamedEncoder {
   static void visit(auto& self, auto&& f) { f(encoder_name(self.encoder.config.family), self.encoder); }
 };
 
-// Returns the function that maps the name of a tensor in a folder to its name in the model. It puts "bert." or
-// "distilbert." before the names of an encoder without a model head, and renames gamma and beta of old folders to
-// weight and bias. It returns an empty name for buffers of positions, which are left out.
+// Returns the function that maps the name of a tensor in a folder to its name in the model. It puts "bert.",
+// "distilbert." or "roberta." before the names of an encoder without a model head, and renames gamma and beta of old
+// folders to weight and bias. It returns an empty name for buffers of positions, which are left out.
 inline auto bert_names(const io::WeightFiles& files, BertFamily family) {
   const std::string prefix = std::string(encoder_name(family)) + '.';
   const bool bare = files.has("embeddings.word_embeddings.weight");
@@ -192,19 +244,19 @@ inline auto bert_names(const io::WeightFiles& files, BertFamily family) {
 }  // namespace detail
 
 /// Parses the content of a config.json; `path` is its name in messages. @throws FileError that names the file if it is
-/// not valid JSON, does not describe a BERT, a DistilBERT or heddle's pre-norm encoder, or has an invalid value.
+/// not valid JSON, does not describe a model that heddle has, or has an invalid value.
 inline PretrainedConfig parse_config(std::string content, const std::string& path) {
   const io::JsonFile file(std::move(content), path);
   const io::JsonObject config = file.object();
-  const std::string type = config.text("model_type");
-  const bool known = type == "bert" || type == "distilbert" || type == "heddle-prenorm";
-  require<FileError>(known, config.file(), ": 'model_type' is ", io::quoted_name(type),
-                     "; heddle reads bert, distilbert and heddle-prenorm");
+  const std::string name = config.text("model_type");
+  const detail::ModelType* const type = detail::find_model_type(name);
+  require<FileError>(type || name == "heddle-prenorm", config.file(), ": 'model_type' is ", io::quoted_name(name),
+                     "; heddle reads bert, distilbert, roberta, xlm-roberta, camembert and heddle-prenorm");
   PretrainedConfig c{BertConfig(), detail::read_labels(config), config.json(), detail::read_problem(config)};
-  if (type == "heddle-prenorm")
-    c.sizes = detail::read_pre_norm_config(config);
+  if (type)
+    c.sizes = detail::read_bert_config(config, *type);
   else
-    c.sizes = detail::read_bert_config(config, type == "bert" ? BertFamily::bert : BertFamily::distilbert);
+    c.sizes = detail::read_pre_norm_config(config);
   return c;
 }
 /// Reads config.json of a folder. @throws FileError as parse_config() does, and if the folder does not exist or the
@@ -215,10 +267,11 @@ inline PretrainedConfig read_config(const std::string& folder) {
   return parse_config(io::read_file(path), path);
 }
 
-/// A BERT, DistilBERT or pre-norm classifier. Exactly one of the two members holds it; both types have forward().
+/// A BERT, DistilBERT, RoBERTa or pre-norm classifier. Exactly one of the two members holds it; both types have
+/// forward().
 template <Floating T = float>
 struct SequenceClassifier {
-  std::optional<BertClassifier<T>> bert;         ///< a BERT or DistilBERT; otherwise empty
+  std::optional<BertClassifier<T>> bert;         ///< a BERT, DistilBERT or RoBERTa; otherwise empty
   std::optional<PreNormClassifier<T>> pre_norm;  ///< a pre-norm classifier; otherwise empty
 
   /// Makes the model that a configuration describes, with new weights. @throws ShapeError and Error as the models'
@@ -276,11 +329,11 @@ inline void require_sizes(const PretrainedConfig& config, const std::string& fol
     return;
   }
   const BertConfig& b = *config.bert();
-  const bool bert = b.family == BertFamily::bert;
+  const bool bert = b.family != BertFamily::distilbert;
   const std::string encoder = std::string(encoder_name(b.family)) + '.';
   const io::WeightSource source = files.weights(detail::bert_names(files, b.family));
   check(source, encoder + "embeddings.word_embeddings.weight", {b.vocabulary, b.D});
-  check(source, encoder + "embeddings.position_embeddings.weight", {b.positions, b.D});
+  check(source, encoder + "embeddings.position_embeddings.weight", {b.position_rows(), b.D});
   if (b.types > 0) check(source, encoder + "embeddings.token_type_embeddings.weight", {b.types, b.D});
   for (Index layer = 0; layer < b.layers; ++layer) {
     const std::string name = encoder + (bert ? "encoder.layer." : "transformer.layer.") + std::to_string(layer);
@@ -352,34 +405,40 @@ io::LoadReport load_pretrained(BertTokenClassifier<T>& model, const std::string&
   return io::load(model, files.weights(detail::bert_names(files, family)), detail::may_miss_head(family, head));
 }
 namespace detail {
-// Checks that a decoder in a file has the values of the word embeddings, which BertMaskedLm uses in its place. Throws
-// FileError.
-inline void require_tied_decoder(const io::WeightSource& source, BertFamily family, const std::string& matrix) {
-  const auto words = source.tensors.find(std::string(encoder_name(family)) + ".embeddings.word_embeddings.weight");
-  const auto decoder = source.tensors.find(matrix);
-  if (words == source.tensors.end() || decoder == source.tensors.end()) return;
-  const io::StoredTensor &a = words->second, &b = decoder->second;
-  const bool is_tied = a.tensor->dtype == b.tensor->dtype && a.tensor->shape == b.tensor->shape &&
-                       a.file->bytes(*a.tensor) == b.file->bytes(*b.tensor);
-  require<FileError>(is_tied, io::printable(source.name), ": '", matrix,
-                     "' differs from the word embeddings; heddle reads models whose decoder is their word embeddings");
+// Returns whether two tensors of a file have the same values, or one of them is not in the file.
+inline bool are_tied(const io::WeightSource& source, const std::string& first, const std::string& second) {
+  const auto one = source.tensors.find(first), other = source.tensors.find(second);
+  if (one == source.tensors.end() || other == source.tensors.end()) return true;
+  const io::StoredTensor &a = one->second, &b = other->second;
+  return a.tensor->dtype == b.tensor->dtype && a.tensor->shape == b.tensor->shape &&
+         a.file->bytes(*a.tensor) == b.file->bytes(*b.tensor);
 }
 }  // namespace detail
 
 /// Reads a masked language model's weights from a folder. If `head` is MissingHead::drawn, weights of the head that the
-/// folder does not have keep their values. @throws FileError as load_pretrained() does for a classifier, and for a
-/// decoder that differs from the word embeddings.
+/// folder does not have keep their values. @throws FileError as load_pretrained() does for a classifier, for a decoder
+/// that differs from the word embeddings, and for two biases of the decoder that differ.
 template <class T>
 io::LoadReport load_pretrained(BertMaskedLm<T>& model, const std::string& folder,
                                MissingHead head = MissingHead::refused) {
   const io::WeightFiles files(folder);
   const BertFamily family = model.config().family;
-  const std::string matrix = family == BertFamily::bert ? "cls.predictions.decoder.weight" : "vocab_projector.weight";
+  const detail::HeadNames names = detail::head_names(family);
   const auto rename = detail::bert_names(files, family);
-  detail::require_tied_decoder(files.weights(rename), family, matrix);
-  // Some programs store the decoder's matrix and bias a second time.
-  const auto without_decoder = [&](const std::string& name) {
-    return name == matrix || name == "cls.predictions.decoder.bias" ? std::string() : rename(name);
+  const io::WeightSource stored = files.weights(rename);
+  require<FileError>(
+      detail::are_tied(stored, std::string(encoder_name(family)) + ".embeddings.word_embeddings.weight", names.decoder),
+      io::printable(stored.name), ": '", names.decoder,
+      "' differs from the word embeddings; heddle reads models whose decoder is their word embeddings");
+  require<FileError>(detail::are_tied(stored, names.bias, names.decoder_bias), io::printable(stored.name), ": '",
+                     names.decoder_bias, "' differs from '", names.bias, "', which is the same bias");
+  // Some programs store the decoder's matrix and bias a second time, or the bias under the other name only.
+  const bool has_bias = stored.tensors.contains(names.bias);
+  const auto without_decoder = [&](const std::string& name) -> std::string {
+    const std::string renamed = rename(name);
+    if (renamed.empty() || renamed == names.decoder) return "";
+    if (renamed == names.decoder_bias) return has_bias ? "" : names.bias;
+    return renamed;
   };
   return io::load(model, files.weights(without_decoder), detail::may_miss_head(family, head));
 }
@@ -411,13 +470,13 @@ inline nlohmann::json to_json(const PretrainedConfig& config, const std::string&
     json["hidden_dropout_prob"] = c->dropout;
   } else {
     const BertConfig& b = *config.bert();
-    const bool bert = b.family == BertFamily::bert;
+    const bool bert = b.family != BertFamily::distilbert;
     json["vocab_size"] = b.vocabulary;
     json[bert ? "hidden_size" : "dim"] = b.D;
     json[bert ? "num_hidden_layers" : "n_layers"] = b.layers;
     json[bert ? "num_attention_heads" : "n_heads"] = b.heads;
     json[bert ? "intermediate_size" : "hidden_dim"] = b.ff_width;
-    json["max_position_embeddings"] = b.positions;
+    json["max_position_embeddings"] = b.position_rows();
     json["initializer_range"] = b.deviation;
     set_activation(bert ? "hidden_act" : "activation", b.activation);
     json[bert ? "hidden_dropout_prob" : "dropout"] = b.dropout;
@@ -443,8 +502,7 @@ inline nlohmann::json to_json(const PretrainedConfig& config, const std::string&
 namespace detail {
 // Returns the beginning of the names of the classes that a library has for a kind of model.
 inline std::string class_prefix(const PretrainedConfig& config) {
-  const std::string type = config.model_type();
-  return type == "bert" ? "Bert" : type == "distilbert" ? "DistilBert" : "PreNorm";
+  return config.bert() ? model_type_of(config.bert()->family, config.json).class_prefix : "PreNorm";
 }
 }  // namespace detail
 
@@ -457,8 +515,8 @@ inline std::string classifier_architecture(const PretrainedConfig& config) {
 namespace detail {
 // Returns the members of a configuration that decide a model's shapes and its results in prediction.
 inline auto sizes_of(const BertConfig& c) {
-  return std::tuple(c.family, c.vocabulary, c.D, c.layers, c.heads, c.ff_width, c.positions, c.types, c.activation,
-                    c.eps);
+  return std::tuple(c.family, c.vocabulary, c.D, c.layers, c.heads, c.ff_width, c.positions, c.position_rows(), c.types,
+                    c.activation, c.eps);
 }
 inline auto sizes_of(const PreNormConfig& c) {
   return std::tuple(c.vocabulary, c.D, c.layers, c.heads, c.ff_width, c.positions);
@@ -474,7 +532,7 @@ void require_sizes_of(const Sizes& model, const Sizes* config) {
 
 // Throws Error unless `name` is a file name that belongs to a tokenizer.
 inline void require_tokenizer_file(const std::string& name) {
-  const auto& names = io::detail::tokenizer_file_names;
+  const auto& names = text::detail::tokenizer_file_names;
   require(std::find(std::begin(names), std::end(names), name) != std::end(names),
           "save_pretrained: ", io::quoted_name(name), " is not the name of a tokenizer's file");
 }
@@ -501,11 +559,11 @@ void save_folder(const M& model, const nlohmann::json& config,
 }  // namespace detail
 
 /// Writes config.json, model.safetensors in F32, and `tokenizer_files`, the contents of the tokenizer's files by name.
-/// transformers' from_pretrained opens the folder of a BERT or DistilBERT. Each file is replaced atomically; other
-/// files of the folder stay. The content of the tokenizer's files is not checked. @throws FileError if the folder does
-/// not exist or cannot be written. @throws Error if the configuration is not valid (for example, two labels are equal
-/// or a text is not UTF-8), if its sizes or number of classes are not the model's, or if `tokenizer_files` has a name
-/// that io::read_tokenizer() does not read. Nothing is then written.
+/// transformers' from_pretrained opens the folder of a BERT, DistilBERT or RoBERTa. Each file is replaced atomically;
+/// other files of the folder stay. The content of the tokenizer's files is not checked. @throws FileError if the folder
+/// does not exist or cannot be written. @throws Error if the configuration is not valid (for example, two labels are
+/// equal or a text is not UTF-8), if its sizes or number of classes are not the model's, or if `tokenizer_files` has a
+/// name that text::read_tokenizer() does not read. Nothing is then written.
 inline void save_pretrained(const SequenceClassifier<float>& model, const PretrainedConfig& config,
                             const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
   const Index classes = (model.bert ? model.bert->classifier : model.pre_norm->classifier).weight.shape()[0];
@@ -528,8 +586,9 @@ inline void save_pretrained(const BertTokenClassifier<float>& model, const Pretr
   const std::string head = has_labels ? "ForTokenClassification" : "ForQuestionAnswering";
   detail::save_folder(model, to_json(config, detail::class_prefix(config) + head), tokenizer_files, folder);
 }
-/// Writes a folder for transformers' BertForMaskedLM or DistilBertForMaskedLM. @throws FileError if the folder does not
-/// exist or cannot be written. @throws Error as above, except that the number of labels is not checked.
+/// Writes a folder for transformers' BertForMaskedLM, DistilBertForMaskedLM, RobertaForMaskedLM and so on. @throws
+/// FileError if the folder does not exist or cannot be written. @throws Error as above, except that the number of
+/// labels is not checked.
 inline void save_pretrained(const BertMaskedLm<float>& model, const PretrainedConfig& config,
                             const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
   detail::require_sizes_of(model.config(), config.bert());

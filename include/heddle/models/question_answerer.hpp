@@ -117,17 +117,20 @@ class FoundAnswers {
 /// Unlike the pipeline, heddle has no answers with a score of 0, and none that begins at a "[CLS]" in the question.
 class QuestionAnswerer {
  public:
-  /// Loads a folder of BertForQuestionAnswering or DistilBertForQuestionAnswering. @throws FileError that names the
+  /// Loads a folder of BertForQuestionAnswering, or that of DistilBERT or RoBERTa. @throws FileError that names the
   /// file and the fault, such as a missing model head, and Error for a device that this build does not support.
   static QuestionAnswerer load(const std::string& folder, const LoadOptions& options = {}) {
     PretrainedConfig config = detail::read_bert(folder, "answer questions");
-    detail::LoadedTokenizer tokenizer = detail::make_tokenizer(folder, config, specials);
+    detail::LoadedTokenizer tokenizer = detail::make_tokenizer(folder, config, 3);
     require_question_first(folder);
     const auto limit = static_cast<Index>(tokenizer.tokenizer.options().max_length);
-    tokenizer.tokenizer = whole_texts(tokenizer.tokenizer);
+    std::vector<text::TemplatePart> form = tokenizer.tokenizer.form(true);
+    require_form(form, folder);
+    // The tokenizer neither truncates nor adds special tokens, because spans are put together here.
+    tokenizer.tokenizer = tokenizer.tokenizer.with({.special_tokens = false, .offsets = true});
     auto model = detail::load_text_model<BertTokenClassifier<>>(folder, std::move(config), std::move(tokenizer),
                                                                 options, TokenHead::answer, Index{2});
-    return QuestionAnswerer(std::make_shared<const State>(std::move(model), limit));
+    return QuestionAnswerer(std::make_shared<const State>(std::move(model), limit, std::move(form)));
   }
 
   /// Returns the best answer to a question, or an empty one with a score of 0 if the context has no tokens.
@@ -161,14 +164,22 @@ class QuestionAnswerer {
   using Texts = std::vector<std::string_view>;
   using Encodings = std::vector<text::Encoding>;
 
-  static constexpr Index specials = 3;            // [CLS] question [SEP] context [SEP]
   static constexpr double masked_logit = -10000;  // as in the pipeline
 
   struct State {
     std::shared_ptr<const detail::TextModel<BertTokenClassifier<>>> model;
-    Index limit;  // maximum number of tokens that the model and its tokenizer allow
+    Index limit;                           // maximum number of tokens that the model and its tokenizer allow
+    std::vector<text::TemplatePart> form;  // of a question and its context
+    Index specials = 0;                    // special tokens in the form
+    std::size_t after_context = 0;         // those behind the context
     detail::LowerCase lower_case;
-    State(std::shared_ptr<const detail::TextModel<BertTokenClassifier<>>> m, Index l) : model(std::move(m)), limit(l) {}
+    State(std::shared_ptr<const detail::TextModel<BertTokenClassifier<>>> m, Index l, std::vector<text::TemplatePart> f)
+        : model(std::move(m)), limit(l), form(std::move(f)) {
+      for (const text::TemplatePart& part : form) {
+        specials += std::ssize(part.ids);
+        after_context = part.kind == text::TemplatePart::Kind::second_text ? 0 : after_context + part.ids.size();
+      }
+    }
   };
 
   // Some tokens of a context, which the model reads after the question.
@@ -188,15 +199,19 @@ class QuestionAnswerer {
   // question.
   static void require_question_first(const std::string& folder) {
     const std::string path = folder + "/tokenizer_config.json";
-    if (io::path_exists(path)) io::detail::require_value(io::JsonFile(path).object(), "padding_side", "right");
+    if (io::path_exists(path)) text::detail::require_value(io::JsonFile(path).object(), "padding_side", "right");
   }
-  // Returns a tokenizer that neither truncates nor adds special tokens, because spans are put together here.
-  static text::WordPiece whole_texts(const text::WordPiece& tokenizer) {
-    text::WordPieceOptions options = tokenizer.options();
-    options.special_tokens = false;
-    options.max_length = text::WordPieceOptions().max_length;
-    options.offsets = true;
-    return text::WordPiece(tokenizer.vocabulary(), options, tokenizer.added_tokens());
+  // Throws FileError unless a pair begins with a special token, which stands for "no answer", and the question precedes
+  // the context.
+  static void require_form(const std::vector<text::TemplatePart>& form, const std::string& folder) {
+    using enum text::TemplatePart::Kind;
+    std::vector<text::TemplatePart::Kind> texts;
+    for (const text::TemplatePart& part : form)
+      if (part.kind != special) texts.push_back(part.kind);
+    require<FileError>(form[0].kind == special && !form[0].ids.empty() && texts == std::vector{first_text, second_text},
+                       io::printable(folder + "/tokenizer.json"),
+                       ": 'post_processor' must begin a pair with a special token, and give the first text before the "
+                       "second");
   }
   static Answer first_of(const std::vector<Answer>& answers) { return answers.empty() ? Answer() : answers.front(); }
 
@@ -205,7 +220,7 @@ class QuestionAnswerer {
     const State& state = *state_;
     complete(options, state.limit);
     require_texts(questions, contexts);
-    const text::WordPiece& tokenizer = state.model->tokenizer;
+    const text::Tokenizer& tokenizer = state.model->tokenizer;
     const Encodings asked = tokenizer.encode_batch(questions), read = tokenizer.encode_batch(contexts);
     std::vector<Span> spans;
     for (std::size_t pair = 0; pair < questions.size(); ++pair)
@@ -254,11 +269,10 @@ class QuestionAnswerer {
   // Appends the spans of a context of `tokens` tokens, whose question has `asked` tokens.
   void append_spans(std::size_t pair, std::size_t asked, std::size_t tokens, const AnswerOptions& options,
                     std::vector<Span>& spans) const {
-    const Index place = options.max_length - specials - static_cast<Index>(asked);
+    const Index specials = state_->specials, place = options.max_length - specials - static_cast<Index>(asked);
     if (static_cast<Index>(tokens) <= place) return spans.push_back({pair, 0, tokens});
-    require(place > 0, state_.name(), ": question ", pair, " has ", asked,
-            " tokens; with 3 special tokens and a token of the context, that is more than max_length, ",
-            options.max_length);
+    require(place > 0, state_.name(), ": question ", pair, " has ", asked, " tokens; with ", specials,
+            " special tokens and a token of the context, that is more than max_length, ", options.max_length);
     require(options.stride < place, state_.name(), ": the stride is ", options.stride, " but must be less than ", place,
             ", the number of tokens of the context that fit beside question ", pair, " into max_length, ",
             options.max_length);
@@ -269,23 +283,29 @@ class QuestionAnswerer {
   }
 
   text::Encoding input_of(const Span& span, const text::Encoding& question, const text::Encoding& context) const {
-    const text::Vocabulary& vocabulary = state_->model->tokenizer.vocabulary();
-    text::Encoding input{.ids = {vocabulary.id("[CLS]")}, .type_ids = {}};
-    const auto append = [&](const std::int32_t* begin, const std::int32_t* end, std::int32_t type) {
-      input.ids.insert(input.ids.end(), begin, end);
-      input.ids.push_back(vocabulary.id("[SEP]"));
-      input.type_ids.resize(input.ids.size(), type);
+    using enum text::TemplatePart::Kind;
+    text::Encoding input;
+    const auto append = [&](std::span<const std::int32_t> ids) {
+      input.ids.insert(input.ids.end(), ids.begin(), ids.end());
     };
-    append(question.ids.data(), question.ids.data() + question.ids.size(), 0);
-    append(context.ids.data() + span.begin, context.ids.data() + span.end, 1);
+    for (const text::TemplatePart& part : state_->form) {
+      switch (part.kind) {
+        case special: append(part.ids); break;
+        case first_text: append(question.ids); break;
+        case second_text: append(std::span(context.ids).subspan(span.begin, span.end - span.begin)); break;
+      }
+      input.type_ids.resize(input.ids.size(), part.type_id);
+    }
     return input;
   }
 
   // Adds the answers in a span, whose logits are [T, 2].
   void find(const float* logits, const Span& span, const text::Encoding& input, const text::Encoding& context,
             std::string_view text, const AnswerOptions& options, detail::FoundAnswers& found) const {
-    const std::size_t T = input.ids.size(), end = T - 1, begin = end - (span.end - span.begin);  // of the context
-    std::vector<double> p = probabilities(logits, input.ids, begin), q = probabilities(logits + 1, input.ids, begin);
+    const std::size_t T = input.ids.size(), end = T - state_->after_context;
+    const std::size_t begin = end - (span.end - span.begin);  // of the context
+    std::vector<double> p = probabilities(logits, input.ids, {begin, end}),
+                        q = probabilities(logits + 1, input.ids, {begin, end});
     found.add_empty(p[0] * q[0]);
     std::vector<Candidate> candidates;
     const auto longest = static_cast<std::size_t>(std::min<Index>(options.longest, static_cast<Index>(T)));
@@ -300,14 +320,14 @@ class QuestionAnswerer {
                   candidate.score, state_->lower_case);
   }
 
-  // Returns the softmax over every second logit. Only [CLS] and the tokens of the context, which begins at `begin`,
-  // have their own logits; the others have masked_logit.
+  // Returns the softmax over every second logit. Only [CLS] and the tokens of the context have their own logits; the
+  // others have masked_logit.
   static std::vector<double> probabilities(const float* logits, const std::vector<std::int32_t>& ids,
-                                           std::size_t begin) {
+                                           text::TextRange context) {
     const std::size_t T = ids.size();
     std::vector<double> p(T, masked_logit);
     for (std::size_t t = 0; t < T; ++t)
-      if (ids[t] == ids[0] || (t >= begin && t + 1 < T)) p[t] = static_cast<double>(logits[2 * t]);
+      if (ids[t] == ids[0] || (t >= context.begin && t < context.end)) p[t] = static_cast<double>(logits[2 * t]);
     const double greatest = *std::max_element(p.begin(), p.end());
     double sum = 0;
     for (double& value : p) sum += value = std::exp(value - greatest);

@@ -105,7 +105,7 @@ inline LoadedTokenizer make_tokenizer(const TransformerSettings& transformer, co
 }
 // Throws FileError if texts would have to be converted to lower case for a cased tokenizer.
 inline void require_casing(const TransformerSettings& transformer, const LoadedTokenizer& loaded) {
-  require<FileError>(!transformer.lower_case || loaded.tokenizer.options().uncased, io::printable(transformer.folder),
+  require<FileError>(!transformer.lower_case || loaded.tokenizer.is_uncased(), io::printable(transformer.folder),
                      ": 'do_lower_case' is true in sentence_bert_config.json, but the tokenizer is cased");
 }
 
@@ -144,7 +144,7 @@ inline Prompts read_prompts(const io::JsonObject& settings) {
 }
 
 // Returns the tokens of texts with a prompt before each.
-inline std::vector<text::Encoding> encode_with(const text::WordPiece& tokenizer, const std::string& prompt,
+inline std::vector<text::Encoding> encode_with(const text::Tokenizer& tokenizer, const std::string& prompt,
                                                const std::vector<std::string>& texts) {
   if (prompt.empty()) return tokenizer.encode_batch(texts);
   std::vector<std::string> prompted;

@@ -14,16 +14,17 @@ inline Index longest_text(const std::string& folder, Index tokenizer_limit, Inde
   const bool is_tokenizers = tokenizer_limit > 0 && tokenizer_limit < positions;
   const Index length = is_tokenizers ? tokenizer_limit : positions;
   require<FileError>(length >= specials,
-                     io::printable(folder + (is_tokenizers ? "/tokenizer_config.json" : "/config.json")), ": '",
-                     is_tokenizers ? "model_max_length" : "max_position_embeddings", "' is ", length,
+                     io::printable(folder + (is_tokenizers ? "/tokenizer_config.json" : "/config.json")), ": ",
+                     is_tokenizers ? "'model_max_length' is " : "the number of positions is ", length,
                      specials == 2 ? "; a text has 2 special tokens" : "; a pair has 3 special tokens");
   return length;
 }
 
-// A folder's tokenizer, and whether the model is given its token types.
+// A folder's tokenizer, whether the model is given its token types, and the token that hides another one.
 struct LoadedTokenizer {
-  text::WordPiece tokenizer;
+  text::Tokenizer tokenizer;
   bool has_types;
+  std::string mask_token = {};
 };
 
 // Returns the tokenizer of a folder, which truncates to longest_text(); `limit`, if it is given, replaces the
@@ -31,15 +32,12 @@ struct LoadedTokenizer {
 // more tokens than the model has embeddings.
 inline LoadedTokenizer make_tokenizer(const std::string& folder, Index vocabulary, Index positions, Index specials = 2,
                                       Index limit = 0, bool offsets = false) {
-  io::PretrainedTokenizer files = io::read_tokenizer(folder);
+  const text::FolderTokenizer files = text::read_folder_tokenizer(folder);
   const Index length = longest_text(folder, limit > 0 ? limit : files.max_length, positions, specials);
-  require<FileError>(files.ids() <= vocabulary, files.vocabulary.name(), ": has ", files.ids(),
-                     " tokens; the model has ", vocabulary, " embeddings");
-  const text::WordPieceOptions options{.uncased = files.uncased,
-                                       .strip_accents = files.strip_accents,
-                                       .max_length = static_cast<std::size_t>(length),
-                                       .offsets = offsets};
-  return {text::WordPiece(std::move(files.vocabulary), options, std::move(files.added_tokens)), files.has_types};
+  require<FileError>(files.ids() <= vocabulary, files.name, ": has ", files.ids(), " tokens; the model has ",
+                     vocabulary, " embeddings");
+  return {files.tokenizer({.max_length = static_cast<std::size_t>(length), .offsets = offsets}), files.has_types,
+          files.mask_token};
 }
 // Returns the tokenizer of a folder with this configuration. `has_types` is false if the model has fewer than two
 // token types.

@@ -23,8 +23,8 @@ struct Prediction {
 class TextClassifier {
  public:
   /// Loads a folder with config.json, vocab.txt or tokenizer.json, and model.safetensors or its shards: a BERT,
-  /// DistilBERT or pre-norm classifier. @throws FileError that names the file and the fault, such as a missing model
-  /// head, and Error for a device that this build does not support.
+  /// DistilBERT, RoBERTa or pre-norm classifier. @throws FileError that names the file and the fault, such as a missing
+  /// model head, and Error for a device that this build does not support.
   static TextClassifier load(const std::string& folder, const LoadOptions& options = {}) {
     PretrainedConfig config = read_config(folder);
     require_problem(config, folder);
@@ -59,7 +59,7 @@ class TextClassifier {
     return run({state_->tokenizer.encode(std::string_view(text))})[0];
   }
   /// Classifies a pair of texts, such as a premise and a hypothesis. The model is given their token types if it has
-  /// them and the folder's tokenizer returns them in transformers (see io::read_tokenizer()). @throws Error if the
+  /// them and the folder's tokenizer returns them in transformers (see text::read_tokenizer()). @throws Error if the
   /// model's positions or the tokenizer's limit allow fewer than three tokens, and as for one text.
   template <std::convertible_to<std::string_view> Text, std::convertible_to<std::string_view> Second>
   Prediction operator()(const Text& a, const Second& b) const {

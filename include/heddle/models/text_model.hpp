@@ -14,8 +14,9 @@ namespace heddle::models::detail {
 template <class Model>
 struct TextModel {
   PretrainedConfig config;
-  text::WordPiece tokenizer;
-  bool has_types;  // whether the model is given the token types of a pair
+  text::Tokenizer tokenizer;
+  bool has_types;          // whether the model is given the token types of a pair
+  std::string mask_token;  // the token that hides another one; empty if there is none
   Model model;
   Precision precision;
 
@@ -23,6 +24,7 @@ struct TextModel {
       : config(std::move(c)),
         tokenizer(std::move(t.tokenizer)),
         has_types(t.has_types),
+        mask_token(std::move(t.mask_token)),
         model(std::move(m)),
         precision(options.precision) {
     to(model, options.device);
@@ -102,11 +104,11 @@ std::shared_ptr<const TextModel<Model>> load_text_model(const std::string& folde
   return std::make_shared<const TextModel<Model>>(std::move(config), std::move(tokenizer), std::move(model), options);
 }
 
-// Returns the configuration of a folder with a BERT or DistilBERT, which `purpose` needs. Throws FileError.
+// Returns the configuration of a folder with a BERT, DistilBERT or RoBERTa, which `purpose` needs. Throws FileError.
 inline PretrainedConfig read_bert(const std::string& folder, const char* purpose) {
   PretrainedConfig config = read_config(folder);
-  require<FileError>(config.bert(), io::printable(folder + "/config.json"), ": must describe a BERT or DistilBERT to ",
-                     purpose);
+  require<FileError>(config.bert(), io::printable(folder + "/config.json"),
+                     ": must describe a BERT, DistilBERT or RoBERTa to ", purpose);
   return config;
 }
 

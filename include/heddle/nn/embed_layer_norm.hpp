@@ -32,7 +32,8 @@ Tensor<A> embed_layer_norm_on_gpu(const char* op, const Embedding<T>& words, con
   const Tensor<T> word_table = words.weight.value(), position_table = positions.weight.value(),
                   type_table = types ? types->weight.value() : Tensor<T>();
   const Tensor<A> gamma = norm.gamma.template as<A>(), beta = norm.beta.template as<A>();
-  const Index N = ids.size(), D = word_table.dim(1), frozen = words.padding_id.value_or(-1);
+  const Index N = ids.size(), D = word_table.dim(1), frozen = words.padding_id.value_or(-1),
+              frozen_position = positions.padding_id.value_or(-1);
 
   Tensor<A> sum(heddle::detail::embedded_shape(ids.shape(), D), Device::cuda), y = empty_like(sum);
   heddle::detail::require_layer_norm(op, sum, gamma, beta, norm.eps);
@@ -58,8 +59,8 @@ Tensor<A> embed_layer_norm_on_gpu(const char* op, const Embedding<T>& words, con
                                                 view<1>(mean), view<1>(rstd), view<2>(dsum), kernel::Into::set,
                                                 view<1>(dgamma), view<1>(dbeta));
                     kernel::sum_taken_rows(Cuda{}, view<2>(std::as_const(dsum)), view<1>(ids), frozen,
-                                           view_if_any<2>(dwords), view<1>(position), view_if_any<2>(dpositions),
-                                           view_if_any<1>(type), view_if_any<2>(dtypes));
+                                           view_if_any<2>(dwords), view<1>(position), frozen_position,
+                                           view_if_any<2>(dpositions), view_if_any<1>(type), view_if_any<2>(dtypes));
                     return {dwords, dpositions, dtypes, Weight(dgamma), Weight(dbeta)};
                   };
                   return heddle::detail::with_gradient_type(compute, gamma, beta);

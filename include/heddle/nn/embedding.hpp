@@ -5,6 +5,16 @@
 
 namespace heddle::nn {
 
+namespace detail {
+// Sets a row of a table to zeros, if one is given. Does nothing under NoInit.
+template <class T>
+void clear_row(Parameter<T>& table, std::optional<Index> row) {
+  if (!row || NoInit::is_active()) return;
+  const Index D = table.shape()[1];
+  table.identity()->assign_rows(*row * D, zeros<T>({1, D}));
+}
+}  // namespace detail
+
 /// The option of Embedding.
 struct EmbeddingOptions {
   std::optional<Index> padding_id = {};  ///< the row that begins as zeros and is not trained
@@ -49,9 +59,7 @@ Embedding<T>::Embedding(Index V, Index D, Random& random, const EmbeddingOptions
 }
 template <Floating T>
 void Embedding<T>::clear_padding() {
-  if (!padding_id || NoInit::is_active()) return;
-  const Index D = weight.shape()[1];
-  weight.identity()->assign_rows(*padding_id * D, zeros<T>({1, D}));
+  detail::clear_row(weight, padding_id);
 }
 
 }  // namespace heddle::nn

@@ -5,6 +5,7 @@
 #include <heddle/nn/embedding.hpp>
 #include <heddle/ops/arithmetic.hpp>
 #include <heddle/ops/padded.hpp>
+#include <heddle/ops/token_positions.hpp>
 
 namespace heddle::nn {
 
@@ -47,14 +48,24 @@ void require_rows_of_table(const char* module, const Rows& x, const Tensor<T>& t
   require_same(module, "D", {"x", x, 1}, {"the table", table, 1});
 }
 
-// Checks that a table of positions suffices for the rows of `words` with these ids, before they are computed.
+// Checks that a table of positions, of which sequences may take `L`, suffices for the rows of `words` with these ids,
+// before they are computed.
 template <class T, class Id>
 void require_embedded_positions(const char* module, const Tensor<T>& words, const Tensor<Id>& ids,
-                                const Tensor<T>& table, const Sequences& sequences) {
+                                const Tensor<T>& table, const Sequences& sequences, Index L) {
   const Shape shape = heddle::detail::embedded_shape(ids.shape(), words.dim(1));
   const RowsOn rows{heddle::detail::shape_of_rows(shape, sequences), words.device()};
-  require_positions(module, sequences, table.dim(0));
+  require_positions(module, sequences, L);
   require_rows_of_table(module, rows, table, sequences);
+}
+
+// Returns x with the rows of the table that added_rows() returns, after the checks of add_positions().
+template <class T, class Rows>
+Tensor<T> add_rows_of_table(const char* module, const Tensor<T>& x, const Tensor<T>& table, const Sequences& sequences,
+                            Rows&& added_rows) {
+  const Tensor<T> rows = heddle::detail::rows_of_batch(x, sequences);
+  require_rows_of_table(module, rows, table, sequences);
+  return heddle::detail::rows_as_given(rows + added_rows(), x.shape(), sequences);
 }
 
 }  // namespace detail
@@ -64,9 +75,7 @@ void require_embedded_positions(const char* module, const Tensor<T>& words, cons
 /// the table.
 template <class T>
 Tensor<T> add_positions(const char* module, const Tensor<T>& x, const Tensor<T>& table, const Sequences& sequences) {
-  const Tensor<T> rows = heddle::detail::rows_of_batch(x, sequences);
-  detail::require_rows_of_table(module, rows, table, sequences);
-  return heddle::detail::rows_as_given(rows + take_rows(table, sequences.position()), x.shape(), sequences);
+  return detail::add_rows_of_table(module, x, table, sequences, [&] { return take_rows(table, sequences.position()); });
 }
 
 /// Returns positions(embedding(ids), sequences) as activations of type A, on a GPU in one kernel. `positions` is one of
@@ -77,7 +86,7 @@ Tensor<A> embed_at_positions(const char* module, const Embedding<T>& embedding, 
   if constexpr (heddle::detail::embeds_on_gpu<T, A>) {
     const Tensor<T>& words = embedding.weight.value();
     if (words.device() == Device::cuda && table.device() == Device::cuda) {
-      detail::require_embedded_positions(module, words, ids, table, sequences);
+      detail::require_embedded_positions(module, words, ids, table, sequences, table.dim(0));
       return heddle::detail::embed_as<A>(ids, words, embedding.padding_id, sequences.position(), table);
     }
   }
@@ -121,38 +130,83 @@ struct SinusoidalPositions {
 template <Floating T>
 SinusoidalPositions<T>::SinusoidalPositions(Index L, Index D) : pe(sinusoidal_table<T>(L, D).with_shape({1, L, D})) {}
 
+/// The option of LearnedPositions.
+struct PositionOptions {
+  /// The token of padding, for the positions of RoBERTa: the table has padding_id + 1 more rows, sequences count their
+  /// other tokens from row padding_id + 1, and row padding_id begins as zeros and is not trained (token_positions()).
+  std::optional<Index> padding_id = {};
+};
+
 /// A trained table that is added to x: x + weight(position).
 template <Floating T = float>
 struct LearnedPositions {
-  Parameter<T> weight;  ///< [L, D]
+  Parameter<T> weight;              ///< [L, D], or [padding_id + 1 + L, D]
+  std::optional<Index> padding_id;  ///< the option; positions then depend on the ids
 
-  /// Draws a standard normal table for sequences of at most L tokens. @throws ShapeError for a size below 1.
-  LearnedPositions(Index L, Index D, Random& random)
-      : weight(embedding_init<T>({require_size("LearnedPositions", "L", L), require_size("LearnedPositions", "D", D)},
-                                 random)) {}
+  /// Draws a standard normal table for sequences of at most L tokens. @throws ShapeError for a size below 1, and
+  /// IndexError for a negative padding_id.
+  LearnedPositions(Index L, Index D, Random& random, const PositionOptions& options = {})
+      : weight(embedding_init<T>({rows_for(L, options), require_size("LearnedPositions", "D", D)}, random)),
+        padding_id(options.padding_id) {
+    clear_padding();
+  }
   /// Copies the members of `other` for clone().
-  LearnedPositions(const LearnedPositions& other, Cloning& c) : weight(c(other.weight)) {}
+  LearnedPositions(const LearnedPositions& other, Cloning& c) : weight(c(other.weight)), padding_id(other.padding_id) {}
 
-  /// Returns x with the row of each token's position added. @throws ShapeError as add_positions() does, and IndexError
-  /// for a sequence longer than L.
+  /// Returns L, the greatest length of a sequence.
+  Index longest() const { return weight.shape()[0] - (padding_id ? *padding_id + 1 : 0); }
+
+  /// Sets the row of padding_id to zeros, if there is one. Does nothing under NoInit.
+  void clear_padding() { detail::clear_row(weight, padding_id); }
+
+  /// Returns the row of each token [N]. @throws ShapeError and IndexError as token_positions() does, if there is a
+  /// padding_id.
+  template <class Id>
+  Tensor<int> rows_of(const Tensor<Id>& ids, const Sequences& sequences) const {  // [N] or [B, T]
+    return padding_id ? token_positions(ids, sequences, *padding_id) : sequences.position();
+  }
+
+  /// Returns x with the row of each token's position added. @throws ShapeError as add_positions() does, IndexError for
+  /// a sequence longer than L, and Error if there is a padding_id, because positions then depend on the ids.
   template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D] or [B, T, D]
-    require_positions("LearnedPositions", sequences, weight.shape()[0]);
+    require(!padding_id, "LearnedPositions: with a padding_id, positions depend on the ids; call embed()");
+    require_positions("LearnedPositions", sequences, longest());
     return add_positions("LearnedPositions", x, weight.template as<A>(), sequences);
   }
   template <std::integral A>
   void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
 
-  /// Returns (*this)(embedding(ids), sequences) as activations of type A, on a GPU in one kernel. @throws IndexError,
-  /// ShapeError and Error as both modules do.
+  /// Returns embedding(ids) with the row of each token's position added, as activations of type A, on a GPU in one
+  /// kernel. @throws IndexError, ShapeError and Error as both modules do.
   template <class A = T, class Id>
   Tensor<A> embed(const Embedding<T>& embedding, const Tensor<Id>& ids,
                   const Sequences& sequences) const {  // [N] to [N, D], or [B, T] to [B, T, D]
-    return embed_at_positions<A>("LearnedPositions", embedding, ids, *this, weight.value(), sequences);
+    if (!padding_id) return embed_at_positions<A>("LearnedPositions", embedding, ids, *this, weight.value(), sequences);
+    const char* const module = "LearnedPositions";
+    if constexpr (heddle::detail::embeds_on_gpu<T, A>) {
+      const Tensor<T>&words = embedding.weight.value(), &table = weight.value();
+      if (words.device() == Device::cuda && table.device() == Device::cuda) {
+        detail::require_embedded_positions(module, words, ids, table, sequences, longest());
+        return heddle::detail::embed_as<A>(ids, words, embedding.padding_id, rows_of(ids, sequences), table,
+                                           *padding_id);
+      }
+    }
+    require_positions(module, sequences, longest());
+    const Tensor<A> table = weight.template as<A>();
+    return detail::add_rows_of_table(module, embedding.template operator()<A>(ids), table, sequences,
+                                     [&] { return heddle::embed(rows_of(ids, sequences), table, padding_id); });
   }
 
   /// Visits the members.
   static void visit(auto& self, auto&& f) { f("weight", self.weight); }
+
+ private:
+  static Index rows_for(Index L, const PositionOptions& options) {
+    const Index padding = options.padding_id.value_or(-1);
+    require<IndexError>(padding >= 0 || !options.padding_id, "LearnedPositions: padding_id ", padding, " is negative");
+    return require_size("LearnedPositions", "L", L) + padding + 1;
+  }
 };
 
 }  // namespace heddle::nn

@@ -130,10 +130,11 @@ Tensor<T> gradient_on_gpu(const std::optional<Shape>& shape) {
 
 #ifdef HEDDLE_CUDA
 // Computes embed() on a GPU, in one kernel: the rows of the table, rounded to A. Adds the rows `position` of the table
-// `positions`, rounded likewise, unless they are empty; these are not checked.
+// `positions`, rounded likewise, unless they are empty; these are not checked. Row `frozen_position` of that table has
+// no gradient, unless it is -1.
 template <class A, class Id, class T>
 Tensor<A> embed_on_gpu(const kernel::IdCheck& check, const Tensor<Id>& ids, const Tensor<T>& table, Index frozen,
-                       const Tensor<int>& position = {}, const Tensor<T>& positions = {}) {
+                       const Tensor<int>& position = {}, const Tensor<T>& positions = {}, Index frozen_position = -1) {
   const Shape rows{ids.size(), table.dim(1)};
   Tensor<A> y(embedded_shape(ids.shape(), rows[1]), Device::cuda);
   kernel::embed(Cuda{}, check, view<1>(ids), view<2>(table), view_if_any<1>(position), view_if_any<2>(positions),
@@ -142,7 +143,7 @@ Tensor<A> embed_on_gpu(const kernel::IdCheck& check, const Tensor<Id>& ids, cons
                 [=, of_table = gradient_shape(table), of_positions = gradient_shape(positions)](const Tensor<A>& dy) {
                   auto dtable = gradient_on_gpu<T>(of_table), dpositions = gradient_on_gpu<T>(of_positions);
                   kernel::sum_taken_rows(Cuda{}, View<const A, 2>{dy.device_data(), {rows[0], rows[1]}}, view<1>(ids),
-                                         frozen, view_if_any<2>(dtable), view_if_any<1>(position),
+                                         frozen, view_if_any<2>(dtable), view_if_any<1>(position), frozen_position,
                                          view_if_any<2>(dpositions));
                   return std::tuple(dtable, dpositions);
                 });
@@ -170,17 +171,19 @@ Tensor<Id> ids_beside(const Tensor<T>& table, const Tensor<Id>& ids, std::option
 }
 
 // Returns cast<A>(embed(ids, table, padding_id)), on a GPU in one kernel. There, the rows `position` of the table
-// `positions` are added, unless it is empty; these are not checked.
+// `positions` are added, unless it is empty; these are not checked. Row `frozen_position` of that table has no
+// gradient, unless it is -1.
 template <class A, class Id, class T>
 Tensor<A> embed_as(const Tensor<Id>& given, const Tensor<T>& table, std::optional<Index> padding_id,
-                   [[maybe_unused]] const Tensor<int>& position = {},
-                   [[maybe_unused]] const Tensor<T>& positions = {}) {
+                   [[maybe_unused]] const Tensor<int>& position = {}, [[maybe_unused]] const Tensor<T>& positions = {},
+                   [[maybe_unused]] Index frozen_position = -1) {
   const Tensor<Id> ids = ids_beside(table, given, padding_id);
   const kernel::IdCheck check = check_of_table(table);
   const Index frozen = padding_id.value_or(-1);
 #ifdef HEDDLE_CUDA
   if constexpr (embeds_on_gpu<T, A>)
-    if (table.device() == Device::cuda) return embed_on_gpu<A>(check, ids, table, frozen, position, positions);
+    if (table.device() == Device::cuda)
+      return embed_on_gpu<A>(check, ids, table, frozen, position, positions, frozen_position);
 #endif
   check_ids(ids, check);
   return cast<A>(gather_rows("embed", ids, table, embedded_shape(ids.shape(), table.dim(1)), frozen));  // [..., D]
