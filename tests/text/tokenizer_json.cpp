@@ -2,8 +2,10 @@
 #include <heddle/text/folder_tokenizer.hpp>
 
 #include "catch.hpp"
+#include "io/files.hpp"
 
 using namespace heddle;
+using namespace heddle::testing;
 using Json = nlohmann::json;
 
 namespace {
@@ -111,6 +113,32 @@ TEST_CASE("text::Tokenizer: lengths that do not hold the special tokens are refu
   CHECK_THROWS_WITH(two.encode_pair("a", "b"), "Tokenizer: max_length 2 cannot hold the 3 special tokens");
   CHECK_THROWS_WITH(two.token(4), "Tokenizer: id 4 is outside 0 to 3");
   CHECK_THROWS_WITH(two.decode(std::vector<std::int32_t>{-1}), "Tokenizer: id -1 is outside 0 to 3");
+}
+
+TEST_CASE("text::read_folder_tokenizer: the mask token, the side of truncation and token types are the folder's") {
+  const TemporaryFolder folder;
+  Json json = Json::parse(small_bpe);
+  const auto read = [&](const char* settings) {
+    put(folder / "tokenizer.json", json.dump());
+    put(folder / "tokenizer_config.json", settings);
+    return text::read_folder_tokenizer(folder.path());
+  };
+  CHECK(read("{}").mask_token.empty());
+  CHECK(!read("{}").has_types);
+  CHECK(read("{}").ids() == 4);
+  CHECK(read(R"({"model_input_names": ["input_ids", "token_type_ids"], "model_max_length": 7})").has_types);
+  CHECK(read(R"({"model_max_length": 7})").max_length == 7);
+  CHECK(read(R"({"mask_token": {"content": "ab"}})").mask_token == "ab");
+  put(folder / "special_tokens_map.json", R"({"mask_token": "b"})");
+  CHECK(read("{}").mask_token == "b");
+  std::filesystem::remove(folder / "special_tokens_map.json");
+  json["added_tokens"].push_back({{"id", 4}, {"content", "<mask>"}, {"special", true}});
+  CHECK(read("{}").mask_token == "<mask>");
+  CHECK(read("{}").ids() == 5);
+  CHECK(read(R"({"truncation_side": "left"})").tokenizer({.max_length = 1}).encode("ab b").ids == std::vector{1});
+  CHECK(read("{}").tokenizer({.max_length = 1}).encode("ab b").ids == std::vector{2});
+  CHECK(error_of([&] { read(R"({"truncation_side": "up"})"); }) ==
+        folder / "tokenizer_config.json: 'truncation_side' is 'up' but must be left or right");
 }
 
 TEST_CASE("text::SplitPattern: sequences and alternatives of characters") {

@@ -106,6 +106,18 @@ inline std::string named_token(const JsonObject& settings, const char* key) {
   return token ? read_added_token(*token, settings.file(), '\'' + std::string(key) + '\'', true).content : "";
 }
 
+// Returns the token that hides another one: that of tokenizer_config.json or special_tokens_map.json, or otherwise
+// <mask> or [MASK], if the tokenizer recognizes one of them. An empty text means that there is none.
+inline std::string mask_token(const std::string& folder, const JsonObject& settings, const TokenizerParts& parts) {
+  if (std::string named = named_token(settings, "mask_token"); !named.empty()) return named;
+  const std::string map = folder + "/special_tokens_map.json";
+  if (io::path_exists(map))
+    if (std::string named = named_token(JsonFile(map).object(), "mask_token"); !named.empty()) return named;
+  for (const AddedToken& token : parts.added_tokens)
+    if (token.content == "<mask>" || token.content == "[MASK]") return token.content;
+  return "";
+}
+
 // The special tokens of RoBERTa and XLM-R: tokenizer_config.json may give them other names.
 struct RobertaTokens {
   std::string begin, end, unknown, padding, separator, first, mask;
@@ -259,8 +271,7 @@ inline FolderTokenizer read_folder_tokenizer(const std::string& folder) {
     const nlohmann::json& names = settings.array("model_input_names");
     found.has_types = std::find(names.begin(), names.end(), "token_type_ids") != names.end();
   }
-  found.mask_token = detail::named_token(settings, "mask_token");
-  if (found.mask_token.empty() && !io::path_exists(path)) found.mask_token = "<mask>";
+  found.mask_token = detail::mask_token(folder, settings, std::get<TokenizerParts>(found.kind));
   for (const char* name : detail::tokenizer_file_names)
     if (io::path_exists(folder + '/' + name)) found.files[name] = io::read_file(folder + '/' + name);
   return found;

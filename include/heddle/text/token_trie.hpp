@@ -27,7 +27,10 @@ class TokenTrie {
     };
     std::vector<Range> open{{0, tokens.size(), 0, root}};
     std::vector<Range> children;
-    std::uint32_t free = 1;  // all nodes before it are taken
+    // Free nodes are taken from `free` on. Those more than `window` nodes before the last one stay free, because
+    // looking for a place among few of them would take most of the time.
+    constexpr std::uint32_t window = 1024;
+    std::uint32_t free = 1, last = 0;
     while (!open.empty()) {
       Range range = open.back();
       open.pop_back();
@@ -39,6 +42,7 @@ class TokenTrie {
           children.push_back({i, range.last, range.depth + 1, byte_at(tokens[i].first, range.depth)});
       if (children.empty()) continue;
       for (std::size_t c = 0; c + 1 < children.size(); ++c) children[c].last = children[c + 1].first;
+      free = std::max(free, last > window ? last - window : 1);
       while (is_taken(free)) ++free;
       std::uint32_t base = free > children[0].node ? free - children[0].node : 1;
       while (std::any_of(children.begin(), children.end(), [&](const Range& c) { return is_taken(base + c.node); }))
@@ -47,6 +51,7 @@ class TokenTrie {
       nodes_[range.node].base = base;
       for (Range& child : children) {
         child.node += base;
+        last = std::max(last, child.node);
         nodes_[child.node].parent = range.node;
       }
       open.insert(open.end(), children.rbegin(), children.rend());
