@@ -84,7 +84,7 @@ void append_number(Number value, std::string& out) {
 
 class LineEncoder {
  public:
-  explicit LineEncoder(const Flags& flags) : flags_(flags), tokenizer_(tokenizer_of(flags)) {
+  explicit LineEncoder(const Flags& flags) : flags_(flags), tokenizer_(unlimited_tokenizer(flags)) {
     for (const text::TemplatePart& part : tokenizer_.form(flags.pair)) {
       specials_ += std::ssize(part.ids);
       after_second_ = part.kind == text::TemplatePart::Kind::second_text ? 0 : after_second_ + part.ids.size();
@@ -92,6 +92,9 @@ class LineEncoder {
     if (!flags.options.special_tokens) specials_ = after_second_ = 0;
     require(flags.options.max_length >= static_cast<std::size_t>(specials_), "--max-length ", flags.options.max_length,
             " cannot hold the ", specials_, " special tokens");
+    text::TokenizerOptions limited = tokenizer_.options();
+    limited.max_length = flags.options.max_length;
+    tokenizer_ = tokenizer_.with(limited);
   }
 
   const text::Tokenizer& tokenizer() const { return tokenizer_; }
@@ -128,18 +131,14 @@ class LineEncoder {
   }
 
  private:
-  // Returns the tokenizer of the flags.
-  static text::Tokenizer tokenizer_of(const Flags& flags) {
+  // Returns the tokenizer of the flags, which does not truncate.
+  static text::Tokenizer unlimited_tokenizer(const Flags& flags) {
     text::WordPieceOptions options = flags.options;
-    options.max_length = text::WordPieceOptions().max_length;  // until it has been checked
-    const auto unlimited =
-        flags.tokenizer.empty()
-            ? text::Tokenizer(text::WordPiece(read_vocabulary(io::read_file(flags.vocab), flags.vocab), options))
-            : text::Tokenizer::load(flags.tokenizer,
-                                    {.special_tokens = options.special_tokens, .offsets = options.offsets});
-    text::TokenizerOptions limited = unlimited.options();
-    limited.max_length = flags.options.max_length;
-    return unlimited.with(limited);
+    options.max_length = text::WordPieceOptions().max_length;
+    if (!flags.tokenizer.empty())
+      return text::Tokenizer::load(flags.tokenizer,
+                                   {.special_tokens = options.special_tokens, .offsets = options.offsets});
+    return text::Tokenizer(text::WordPiece(read_vocabulary(io::read_file(flags.vocab), flags.vocab), options));
   }
   // Returns the offsets, those of a second text, which follows the tab, from the beginning of the line.
   std::vector<text::TextRange> offsets_in_line(const text::Encoding& encoding, std::string_view line,

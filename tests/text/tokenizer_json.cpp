@@ -141,6 +141,77 @@ TEST_CASE("text::read_folder_tokenizer: the mask token, the side of truncation a
         folder / "tokenizer_config.json: 'truncation_side' is 'up' but must be left or right");
 }
 
+TEST_CASE("text::TokenizerPipeline: repeated tokens, hidden tokens and ids out of range") {
+  Json json = Json::parse(small_bpe);
+  json["model"] =
+      Json::parse(R"({"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", -1], ["b", -1.5], ["a", -2]]})");
+  json["added_tokens"] = Json::parse(R"([{"id": 9, "content": "<m>", "special": true, "normalized": false}])");
+  json["decoder"] = nullptr;
+  const text::TokenizerPipeline twice(text::parse_tokenizer(json.dump(), "t.json"));
+  CHECK(twice.encode("a<m>b").ids == std::vector<std::int32_t>{3, 4, 2});
+  CHECK(twice.decode(std::vector<std::int32_t>{1, 2}) == "a b");
+
+  json["model"] = {{"type", "WordLevel"}, {"unk_token", "<unk>"}, {"vocab", {{"covid", 0}, {"<unk>", 1}}}};
+  json["added_tokens"] = Json::parse(R"([{"id": 2, "content": "Covid", "normalized": true}])");
+  const text::TokenizerPipeline hidden(text::parse_tokenizer(json.dump(), "t.json"));
+  CHECK(hidden.find("covid") == 0);
+  CHECK(hidden.find("Covid") == 2);
+  CHECK(hidden.encode("COVID").ids == std::vector<std::int32_t>{2});
+  CHECK(hidden.decode(std::vector<std::int32_t>{0, 2}) == "covid covid");
+
+  const text::Tokenizer tokenizer(hidden);
+  CHECK_THROWS_WITH(tokenizer.with({text::AddedToken{.content = "x", .id = -1}}),
+                    "Tokenizer: the token 'x' has the id -1 but must have one from 0 to 16777215");
+}
+
+TEST_CASE("text::TokenizerPipeline: offsets at the end of an edited text") {
+  Json json = Json::parse(small_bpe);
+  json["pre_tokenizer"] = nullptr;
+  json["normalizer"] = {{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", "b"}};
+  const text::TokenizerPipeline replaced(text::parse_tokenizer(json.dump(), "t.json"), {.offsets = true});
+  const text::Encoding e = replaced.encode("a   ");
+  CHECK(e.ids == std::vector<std::int32_t>{2});
+  CHECK(e.offsets == std::vector<text::TextRange>{{0, 4}});
+  json["normalizer"] = {{"type", "Prepend"}, {"prepend", "a"}};
+  const text::TokenizerPipeline prepended(text::parse_tokenizer(json.dump(), "t.json"), {.offsets = true});
+  CHECK(prepended.encode("b").offsets == std::vector<text::TextRange>{{0, 1}});
+  CHECK(prepended.encode("").ids.empty());
+}
+
+TEST_CASE("text::read_folder_tokenizer: older files are read for the classes that they belong to") {
+  const TemporaryFolder folder;
+  for (const char* file : {"vocab.json", "merges.txt"})
+    put(folder / file, io::read_file(HEDDLE_GOLDEN_DIR "/tokenizers/roberta_folder/" + std::string(file)));
+  const auto with = [&](const char* settings) {
+    put(folder / "tokenizer_config.json", settings);
+    return error_of([&] { text::read_folder_tokenizer(folder.path()); });
+  };
+  CHECK(with("{}") == "no error");
+  CHECK(with(R"({"tokenizer_class": "GPT2Tokenizer"})") ==
+        folder /
+            "tokenizer_config.json: 'tokenizer_class' is 'GPT2Tokenizer'; without a tokenizer.json, heddle does not "
+            "read its vocabulary");
+  put(folder / "config.json", R"({"model_type": "bert"})");
+  CHECK(with("{}").starts_with(folder / "config.json: 'model_type' is 'bert'; without"));
+  std::filesystem::remove(folder / "config.json");
+
+  const auto ids = [&](const char* settings, const std::string& text) {
+    put(folder / "tokenizer_config.json", settings);
+    return text::read_folder_tokenizer(folder.path()).tokenizer().encode(text).ids;
+  };
+  const auto plain = ids("{}", "a <mask>");
+  for (const char* settings : {R"({"mask_token": {"content": "<mask>", "lstrip": true}})",
+                               R"({"added_tokens_decoder": {"904": {"content": "<mask>", "lstrip": true}}})"}) {
+    const auto stripped = ids(settings, "a <mask>");
+    CHECK(stripped.size() + 1 == plain.size());
+    CHECK(stripped == ids(settings, "a<mask>"));
+  }
+  put(folder / "added_tokens.json", R"({"<new>": 905})");
+  CHECK(ids("{}", "<new>") == std::vector<std::int32_t>{0, 905, 2});
+  put(folder / "added_tokens.json", R"({"<new>": 907})");
+  CHECK(with("{}") == folder / "added_tokens.json: the added token '<new>' has the id 907; its place is 905");
+}
+
 TEST_CASE("text::SplitPattern: sequences and alternatives of characters") {
   const auto found = [](const char* expression, const std::string& text) {
     const text::SplitPattern pattern = text::SplitPattern::regex(expression);

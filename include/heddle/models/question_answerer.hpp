@@ -208,7 +208,8 @@ class QuestionAnswerer {
     std::vector<text::TemplatePart::Kind> texts;
     for (const text::TemplatePart& part : form)
       if (part.kind != special) texts.push_back(part.kind);
-    require<FileError>(form[0].kind == special && !form[0].ids.empty() && texts == std::vector{first_text, second_text},
+    require<FileError>(!form.empty() && form[0].kind == special && !form[0].ids.empty() &&
+                           texts == std::vector{first_text, second_text},
                        io::printable(folder + "/tokenizer.json"),
                        ": 'post_processor' must begin a pair with a special token, and give the first text before the "
                        "second");

@@ -61,7 +61,7 @@ void each_batch(const std::vector<text::Encoding>& texts, bool has_types, Device
       ids.insert(ids.end(), text.ids.begin(), text.ids.end());
       types.insert(types.end(), text.type_ids.begin(), text.type_ids.end());
       lengths.push_back(static_cast<int>(text.ids.size()));
-      pairs = pairs || (!text.type_ids.empty() && text.type_ids.back() != 0);
+      pairs = pairs || std::any_of(text.type_ids.begin(), text.type_ids.end(), [](int type) { return type != 0; });
     } while (last < texts.size() && ids.size() + texts[last].ids.size() <= most_tokens_at_once);
     const auto tensor = [&](const std::vector<int>& values) {
       return Tensor<int>({static_cast<Index>(values.size())}, values).to(device);

@@ -188,12 +188,15 @@ class TokenClassifier {
     best.score = mean[static_cast<std::size_t>(best.label)];
     return best;
   }
-  // Returns whether a token goes on a word. As in transformers' pipeline, that is a token other than [UNK] that has
-  // another number of characters than the text that it stands for, such as "##ing" for "ing".
+  // Returns whether a token continues a word. As in transformers' pipeline, that is a token other than the unknown one
+  // that has another number of characters than the text that it stands for, such as "##ing" for "ing". If tokens have
+  // no such prefix, it is one before which, and at whose beginning, the text has no blank.
   bool continues_word(const Tokens& tokens, std::size_t t, std::string_view text) const {
     const std::string_view token = state_->tokenizer.token(tokens.text.ids[t]);
-    if (token == "[UNK]") return false;
+    if (token == "[UNK]" || token == "<unk>") return false;
     const auto [begin, end] = tokens.text.offsets[t];
+    if (!state_->tokenizer.has_continuing_prefix())
+      return begin > 0 && text[begin - 1] != ' ' && (begin == text.size() || text[begin] != ' ');
     return characters_in(token) != characters_in(text.substr(begin, end - begin));
   }
   static std::size_t characters_in(std::string_view bytes) {

@@ -62,6 +62,7 @@ class AlignedText {
   }
   /// Keeps the next bytes.
   void copy(std::size_t bytes) {
+    if (bytes == 0) return;
     next_.append(text_, at_, bytes);
     if (is_aligned_) next_sources_.insert(next_sources_.end(), &sources_[at_], &sources_[at_] + bytes);
     at_ += bytes;

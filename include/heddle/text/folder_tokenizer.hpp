@@ -2,7 +2,9 @@
 // one, with the settings of tokenizer_config.json.
 #pragma once
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -41,6 +43,9 @@ struct FolderTokenizer {
     Index count = 0;
     for (const auto& [token, id] : parts.tokens) count = std::max<Index>(count, id + 1);
     for (const AddedToken& token : parts.added_tokens) count = std::max<Index>(count, token.id + 1);
+    for (const auto* form : {&parts.post_processor.single, &parts.post_processor.pair})
+      for (const TemplatePart& part : *form)
+        for (const std::int32_t id : part.ids) count = std::max<Index>(count, id + 1);
     return count;
   }
   /// Returns the tokenizer. @throws FileError and Error as the constructors of WordPiece and TokenizerPipeline do.
@@ -95,9 +100,10 @@ inline void apply_settings(const JsonObject& settings, TokenizerParts& parts) {
   parts.truncates_left = side == "left";
   require<FileError>(!settings.boolean_or("split_special_tokens", false), settings.file(),
                      ": 'split_special_tokens' is true; heddle recognizes special tokens in texts");
-  for (PreTokenizer& step : parts.pre_tokenizers)
-    if (auto* bytes = std::get_if<ByteLevelPreTokenizer>(&step))
-      bytes->adds_prefix_space = settings.boolean_or("add_prefix_space", bytes->adds_prefix_space);
+  if (settings.has("add_prefix_space"))
+    for (PreTokenizer& step : parts.pre_tokenizers)
+      if (auto* bytes = std::get_if<ByteLevelPreTokenizer>(&step))
+        parts.post_processor.adds_prefix_space = bytes->adds_prefix_space = settings.boolean("add_prefix_space");
 }
 
 // Returns the content of a token that a member of tokenizer_config.json names, or an empty text.
@@ -118,39 +124,110 @@ inline std::string mask_token(const std::string& folder, const JsonObject& setti
   return "";
 }
 
-// The special tokens of RoBERTa and XLM-R: tokenizer_config.json may give them other names.
-struct RobertaTokens {
-  std::string begin, end, unknown, padding, separator, first, mask;
-
-  explicit RobertaTokens(const JsonObject& settings) {
-    const auto name = [&](const char* key, const char* absent) {
-      const std::string given = named_token(settings, key);
-      return given.empty() ? std::string(absent) : given;
+// The tokens that tokenizer_config.json, special_tokens_map.json and added_tokens.json name for the vocabulary of an
+// older tokenizer, with their options. Tokens that the vocabulary does not have follow it.
+class NamedTokens {
+ public:
+  NamedTokens(const std::string& folder, const JsonObject& settings) : settings_(settings) {
+    const auto open = [&](const char* name, std::optional<JsonFile>& file) {
+      if (const std::string path = folder + '/' + name; io::path_exists(path)) file.emplace(path);
     };
-    begin = name("bos_token", "<s>");
-    end = name("eos_token", "</s>");
-    unknown = name("unk_token", "<unk>");
-    separator = name("sep_token", "</s>");
-    padding = name("pad_token", "<pad>");
-    first = name("cls_token", "<s>");
-    mask = name("mask_token", "<mask>");
+    open("special_tokens_map.json", map_);
+    open("added_tokens.json", added_);
+    if (!settings.has("added_tokens_decoder")) return;
+    const JsonObject decoder(settings.object("added_tokens_decoder"), settings.file(), "'added_tokens_decoder'");
+    for (const auto& [key, entry] : decoder.json().get_ref<const nlohmann::json::object_t&>()) {
+      AddedToken token = read(entry, settings.file(), "a member of 'added_tokens_decoder'");
+      const char* const end = key.data() + key.size();
+      require<FileError>(std::from_chars(key.data(), end, token.id).ptr == end && token.id >= 0, settings.file(), ": ",
+                         quoted_name(key), " of 'added_tokens_decoder' is not an id");
+      by_id_.emplace(token.id, std::move(token));
+    }
   }
 
-  // Adds the special tokens to those that are recognized in texts, and sets the form of texts and pairs. Special tokens
-  // that the vocabulary does not have follow it, as in transformers.
-  void add_to(TokenizerParts& parts) const {
-    using enum TemplatePart::Kind;
+  // Returns the token of a member such as "mask_token", by default `absent`.
+  AddedToken token(const char* key, const char* absent) const {
+    AddedToken found{.content = absent, .special = true};
+    if (const nlohmann::json* value = settings_.find(key))
+      found = read(*value, settings_.file(), '\'' + std::string(key) + '\'');
+    else if (const nlohmann::json* other = map_ ? map_->object().find(key) : nullptr)
+      found = read(*other, map_->object().file(), '\'' + std::string(key) + '\'');
+    for (const auto& [id, decoded] : by_id_)
+      if (decoded.content == found.content) found = decoded;
+    found.special = true;
+    return found;
+  }
+
+  // Adds special tokens, and then the other tokens of the files, to those that are recognized in texts.
+  void add_to(TokenizerParts& parts, const std::vector<AddedToken>& special) const {
     TokenTable known;
     for (const auto& [token, id] : parts.tokens) known.add(token, id);
-    auto next = static_cast<std::int32_t>(known.size());
-    for (const std::string& token : {begin, end, unknown, separator, padding, first, mask}) {
-      std::int32_t id = known.find(token);
-      const auto is_same = [&](const AddedToken& added) { return added.content == token; };
-      if (std::any_of(parts.added_tokens.begin(), parts.added_tokens.end(), is_same)) continue;
-      if (id == TokenTable::none) known.add(token, id = next++);
-      parts.added_tokens.push_back({.content = token, .id = id, .special = true});
+    auto next = static_cast<std::int32_t>(parts.tokens.size());
+    const auto add = [&](AddedToken token, const std::string& file, std::optional<std::int32_t> given) {
+      const auto is_same = [&](const AddedToken& added) { return added.content == token.content; };
+      if (token.content.empty() || std::any_of(parts.added_tokens.begin(), parts.added_tokens.end(), is_same)) return;
+      token.id = known.find(token.content);
+      if (token.id == TokenTable::none) known.add(token.content, token.id = next++);
+      require<FileError>(!given || *given == token.id, file, ": the added token ", quoted_name(token.content),
+                         " has the id ", given.value_or(0), "; its place is ", token.id);
+      parts.added_tokens.push_back(std::move(token));
+    };
+    for (const AddedToken& token : special) add(token, settings_.file(), {});
+    for (const auto& [id, token] : by_id_) add(token, settings_.file(), id);
+    if (added_) {
+      std::map<Index, std::string> by_id;
+      const JsonObject ids = added_->object();
+      for (const auto& [content, id] : ids.json().get_ref<const nlohmann::json::object_t&>())
+        by_id[ids.count(content, 0, most_token_ids - 1)] = content;
+      for (const auto& [id, content] : by_id)
+        add({.content = content, .normalized = true}, ids.file(), static_cast<std::int32_t>(id));
     }
-    const TemplatePart cls{special, 0, {known.find(first)}}, sep{special, 0, {known.find(separator)}};
+    if (settings_.has("additional_special_tokens"))
+      for (const nlohmann::json& token : settings_.array("additional_special_tokens"))
+        add(read(token, settings_.file(), "a member of 'additional_special_tokens'"), settings_.file(), {});
+  }
+
+ private:
+  static AddedToken read(const nlohmann::json& value, const std::string& file, const std::string& what) {
+    AddedToken token = read_added_token(value, file, what, true);
+    if (!value.is_object()) return token;
+    const JsonObject object(value, file, what);
+    token.special = object.boolean_or("special", true);
+    token.lstrip = object.boolean_or("lstrip", false);
+    token.rstrip = object.boolean_or("rstrip", false);
+    return token;
+  }
+
+  JsonObject settings_;
+  std::optional<JsonFile> map_, added_;
+  std::map<std::int32_t, AddedToken> by_id_;
+};
+
+// The special tokens of RoBERTa and XLM-R, to which the files may give other names.
+struct RobertaTokens {
+  NamedTokens names;
+  AddedToken begin, end, unknown, padding, separator, first, mask;
+
+  RobertaTokens(const std::string& folder, const JsonObject& settings)
+      : names(folder, settings),
+        begin(names.token("bos_token", "<s>")),
+        end(names.token("eos_token", "</s>")),
+        unknown(names.token("unk_token", "<unk>")),
+        padding(names.token("pad_token", "<pad>")),
+        separator(names.token("sep_token", "</s>")),
+        first(names.token("cls_token", "<s>")),
+        mask(names.token("mask_token", "<mask>")) {}
+
+  // Adds the tokens to those that are recognized in texts, and sets the form of texts and pairs.
+  void add_to(TokenizerParts& parts) const {
+    using enum TemplatePart::Kind;
+    names.add_to(parts, {begin, end, unknown, separator, padding, first, mask});
+    const auto id_of = [&](const AddedToken& token) {
+      return std::find_if(parts.added_tokens.begin(), parts.added_tokens.end(),
+                          [&](const AddedToken& added) { return added.content == token.content; })
+          ->id;
+    };
+    const TemplatePart cls{special, 0, {id_of(first)}}, sep{special, 0, {id_of(separator)}};
     parts.post_processor.single = {cls, {first_text, 0}, sep};
     parts.post_processor.pair = {cls, {first_text, 0}, sep, sep, {second_text, 0}, sep};
   }
@@ -184,7 +261,7 @@ inline TokenizerParts read_roberta(const std::string& folder, const JsonObject& 
     parts.has_decoder = true;
     parts.post_processor.trims_offsets = settings.boolean_or("trim_offsets", true);
     parts.post_processor.adds_prefix_space = adds_prefix_space;
-    RobertaTokens(settings).add_to(parts);
+    RobertaTokens(folder, settings).add_to(parts);
     return parts;
   } catch (const FileError&) {
     throw;
@@ -195,16 +272,17 @@ inline TokenizerParts read_roberta(const std::string& folder, const JsonObject& 
 
 // Reads sentencepiece.bpe.model as transformers' XLMRobertaTokenizer does: the ids of its first three pieces are those
 // of four special tokens, and the mask token follows the others.
-inline TokenizerParts read_xlm_roberta(const std::string& path, const JsonObject& settings) {
+inline TokenizerParts read_xlm_roberta(const std::string& folder, const std::string& path, const JsonObject& settings) {
   const SentencePieceModel model = SentencePieceModel::parse(io::read_file(path), path);
   require<FileError>(model.is_unigram && model.pieces.size() > 3, printable(path),
                      ": must be a Unigram model of more than three pieces");
-  const RobertaTokens names(settings);
+  const RobertaTokens names(folder, settings);
   std::vector<std::pair<std::string, double>> scored;
-  for (const std::string& token : {names.begin, names.padding, names.end, names.unknown}) scored.emplace_back(token, 0);
+  for (const AddedToken* token : {&names.begin, &names.padding, &names.end, &names.unknown})
+    scored.emplace_back(token->content, 0);
   for (std::size_t i = 3; i < model.pieces.size(); ++i)
     scored.emplace_back(model.pieces[i].text, static_cast<double>(model.pieces[i].score));
-  scored.emplace_back(names.mask, 0);
+  scored.emplace_back(names.mask.content, 0);
   std::vector<std::pair<std::string, std::int32_t>> tokens;
   for (const auto& [token, score] : scored) tokens.emplace_back(token, static_cast<std::int32_t>(tokens.size()));
   constexpr std::int32_t unknown = 3;
@@ -224,6 +302,24 @@ inline TokenizerParts read_xlm_roberta(const std::string& path, const JsonObject
   parts.has_decoder = true;
   names.add_to(parts);
   return parts;
+}
+
+// Throws FileError unless the class of a folder's tokenizer is one of some names; without a class, unless its model is
+// of one of some types, if it is known.
+inline void require_class(const std::string& folder, const JsonObject& settings,
+                          std::initializer_list<const char*> classes, std::initializer_list<const char*> models) {
+  const std::string path = folder + "/config.json";
+  const std::optional<JsonFile> model =
+      io::path_exists(path) ? std::optional<JsonFile>(std::in_place, path) : std::nullopt;
+  const auto require_one = [](const JsonObject& object, const char* key, std::initializer_list<const char*> known) {
+    const std::string name = object.text(key);
+    require<FileError>(std::any_of(known.begin(), known.end(), [&](const char* one) { return name == one; }),
+                       object.file(), ": '", key, "' is ", quoted_name(name),
+                       "; without a tokenizer.json, heddle does not read its vocabulary");
+  };
+  if (settings.has("tokenizer_class")) return require_one(settings, "tokenizer_class", classes);
+  if (model && model->object().has("tokenizer_class")) return require_one(model->object(), "tokenizer_class", classes);
+  if (model && model->object().has("model_type")) require_one(model->object(), "model_type", models);
 }
 
 }  // namespace detail
@@ -253,14 +349,24 @@ inline FolderTokenizer read_folder_tokenizer(const std::string& folder) {
   if (io::path_exists(path)) {
     const io::JsonFile file(path);
     const io::JsonObject json = file.object();
-    if (detail::is_berts(json.json(), settings.text_or("tokenizer_class", "BertTokenizer")) &&
-        settings.text_or("truncation_side", "right") == "right")
+    // The classes of BERT take the casing and the form from their own settings, which read_tokenizer() knows.
+    const std::string type = settings.text_or("tokenizer_class", "BertTokenizer");
+    const bool is_named = settings.has("tokenizer_class") && detail::is_bert_class(type);
+    const bool truncates_right = settings.text_or("truncation_side", "right") == "right";
+    if ((is_named && !detail::is_generic_class(type)) || (detail::is_berts(json.json(), type) && truncates_right))
       return read_bert();
     read = FolderTokenizer{detail::TokenizerReader(json).read(), json.file()};
+  } else if (io::path_exists(folder + "/vocab.txt")) {
+    return read_bert();
   } else if (io::path_exists(vocabulary) && io::path_exists(folder + "/merges.txt")) {
+    detail::require_class(
+        folder, settings,
+        {"RobertaTokenizer", "RobertaTokenizerFast", "LongformerTokenizer", "LongformerTokenizerFast"},
+        {"roberta", "longformer"});
     read = FolderTokenizer{detail::read_roberta(folder, settings), io::printable(vocabulary)};
   } else if (io::path_exists(pieces)) {
-    read = FolderTokenizer{detail::read_xlm_roberta(pieces, settings), io::printable(pieces)};
+    detail::require_class(folder, settings, {"XLMRobertaTokenizer", "XLMRobertaTokenizerFast"}, {"xlm-roberta"});
+    read = FolderTokenizer{detail::read_xlm_roberta(folder, pieces, settings), io::printable(pieces)};
   } else {
     return read_bert();
   }

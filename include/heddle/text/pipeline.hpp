@@ -31,10 +31,14 @@ struct TokenizerOptions {
 /// Invalid UTF-8 is read as U+FFFD. Several threads may call const functions at once.
 class TokenizerPipeline {
  public:
-  /// Takes the parts. @throws Error if max_length does not hold the special tokens of a text.
+  /// Takes the parts. @throws Error if max_length does not hold the special tokens of a text, and for an id outside 0
+  /// to most_token_ids - 1.
   explicit TokenizerPipeline(TokenizerParts parts, TokenizerOptions options = {})
       : parts_(std::move(parts)), options_(options) {
-    for (const auto& [token, id] : parts_.tokens) set_token(token, id);
+    for (const auto& [token, id] : parts_.tokens) {
+      set_token(token, id);
+      ids_.add(token, id);
+    }
     for (const AddedToken& token : parts_.added_tokens) add(token);
     for (const auto& [id, token] : added_) is_special_[id] = special_texts_.count(token) > 0;
     first_only_ = std::any_of(parts_.pre_tokenizers.begin(), parts_.pre_tokenizers.end(), [](const PreTokenizer& step) {
@@ -103,7 +107,7 @@ class TokenizerPipeline {
       require_id(id);
       const auto added = added_.find(id);
       if (added == added_.end()) {
-        if (ids_.find(token(id)) == id) tokens.emplace_back(token(id));
+        if (!token(id).empty()) tokens.emplace_back(token(id));
       } else if (!skip_special_tokens || !is_special_.at(id)) {
         tokens.push_back(added->second);
       }
@@ -137,9 +141,10 @@ class TokenizerPipeline {
   }
 
   void set_token(const std::string& token, std::int32_t id) {
+    require(id >= 0 && id < most_token_ids, "Tokenizer: the token ", io::quoted_name(token), " has the id ", id,
+            " but must have one from 0 to ", most_token_ids - 1);
     if (id >= size()) tokens_.resize(static_cast<std::size_t>(id) + 1);
     tokens_[static_cast<std::size_t>(id)] = token;
-    ids_.add(token, id);
   }
   void add(const AddedToken& token) {
     std::string text = token.content;
@@ -224,6 +229,7 @@ class TokenizerPipeline {
               out.ids.push_back(id);
               if (!offsets) return;
               end = std::min(end, word.size());
+              begin = std::min(begin, end);
               out.offsets.push_back(begin < end ? text.source({piece.begin + begin, piece.begin + end}) : TextRange{});
               out.word_ids.push_back(out.words);
               if (parts_.post_processor.trims_offsets)
@@ -270,11 +276,12 @@ class TokenizerPipeline {
       if (leading == 1 && parts_.post_processor.adds_prefix_space && (i == 0 || range.begin == 0)) leading = 0;
       for (; leading > 0 && range.begin < range.end; --leading)
         range.begin = next_character(text, range.begin, range.end);
-      for (; trailing > 0 && range.begin < range.end; --trailing) {
-        std::size_t last = range.begin;
-        for (std::size_t at = last; at < range.end; at = next_character(text, at, range.end)) last = at;
-        range.end = last;
-      }
+      if (trailing == 0) continue;
+      std::size_t count = 0, last = range.begin;  // characters
+      for (std::size_t at = last; at < range.end; at = next_character(text, at, range.end)) ++count;
+      for (count -= std::min<std::size_t>(count, trailing); count > 0; --count)
+        last = next_character(text, last, range.end);
+      range.end = last;
     }
   }
   static std::size_t next_character(std::string_view text, std::size_t at, std::size_t end) {

@@ -47,6 +47,14 @@ class Tokenizer {
   const TokenizerOptions& options() const { return options_; }
   /// Returns whether texts are turned into lower case.
   bool is_uncased() const { return word_piece() ? word_piece()->options().uncased : pipeline().parts().is_uncased(); }
+  /// Returns whether tokens that continue a word begin with a prefix, such as "##".
+  bool has_continuing_prefix() const {
+    if (word_piece()) return true;
+    const TokenModel& model = pipeline().parts().model;
+    if (const auto* pieces = std::get_if<WordPieceModel>(&model)) return pieces->has_prefix();
+    const auto* bpe = std::get_if<BytePairEncoding>(&model);
+    return bpe && !bpe->options().continuing_prefix.empty();
+  }
   /// Returns the form in which a text, or a pair, is given to a model, with its special tokens.
   std::vector<TemplatePart> form(bool pair) const {
     using enum TemplatePart::Kind;
@@ -73,7 +81,8 @@ class Tokenizer {
     }
     return Tokenizer(TokenizerPipeline(pipeline().parts(), options));
   }
-  /// Returns the same tokenizer, which recognizes other tokens in a text. @throws Error as WordPiece does.
+  /// Returns the same tokenizer, which recognizes other tokens in a text. @throws Error as the
+  /// constructors of WordPiece and TokenizerPipeline do.
   Tokenizer with(std::vector<AddedToken> added) const {
     if (const WordPiece* bert = word_piece())
       return Tokenizer(WordPiece(bert->vocabulary(), bert->options(), std::move(added)));

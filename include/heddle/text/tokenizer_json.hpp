@@ -66,7 +66,7 @@ class TokenizerReader {
   Tokens vocabulary() const { return tokens(file_.json()); }
 
  private:
-  static constexpr Index most_ids = Index{1} << 24;  // a table by id stays small
+  static constexpr Index most_ids = most_token_ids;
 
   JsonObject member(const JsonObject& object, const std::string& key) const {
     return {object.object(key), file_.file(), '\'' + key + '\''};
@@ -402,7 +402,7 @@ class TokenizerReader {
     if (!file_.has("added_tokens")) return;
     TokenTable known;
     for (const auto& [token, number] : parts.tokens) known.add(token, number);
-    auto next = static_cast<std::int32_t>(known.size());
+    auto next = static_cast<std::int32_t>(parts.tokens.size());
     for (const JsonObject& given : members(file_, "added_tokens")) {
       id(given.at("id"), "the id of an added token");
       AddedToken token{.content = given.text("content"),

@@ -42,6 +42,9 @@ struct PostProcessor {
 /// The model that turns the words of a text into tokens.
 using TokenModel = std::variant<BytePairEncoding, Unigram, WordPieceModel, WordLevel>;
 
+/// The ids of a tokenizer are less than this, so that a table by id stays below 1 GB.
+inline constexpr std::int32_t most_token_ids = std::int32_t{1} << 24;
+
 /// The parts of a tokenizer.
 struct TokenizerParts {
   TokenModel model;                                          ///< the model

@@ -33,13 +33,16 @@ class WordPieceModel {
   /// number of characters of a word. @throws Error for an unknown token without an id.
   WordPieceModel(const std::vector<std::pair<std::string, std::int32_t>>& tokens, const std::string& unknown,
                  const std::string& prefix, std::size_t most_characters)
-      : most_characters_(most_characters) {
+      : most_characters_(most_characters), has_prefix_(!prefix.empty()) {
     for (const auto& [token, id] : tokens) {
       first_.add(token, id);
       if (token.starts_with(prefix)) rest_.add(std::string_view(token).substr(prefix.size()), id);
     }
     unknown_ = detail::unknown_id(first_, "WordPieceModel", unknown);
   }
+
+  /// Returns whether tokens that continue a word begin with a prefix.
+  bool has_prefix() const { return has_prefix_; }
 
   /// Calls f(id, begin, end) for each token of a word, in order, with its range of bytes in the word.
   template <class F>
@@ -71,6 +74,7 @@ class WordPieceModel {
  private:
   TokenTable first_, rest_;  // rest_ without the prefix
   std::size_t most_characters_;
+  bool has_prefix_;
   std::int32_t unknown_;
 };
 
