@@ -211,8 +211,8 @@ refusal 'pre-training DistilBERT is refused' 'config.json: must be the configura
 
 # --- RoBERTa ---
 claim 'it pre-trains RoBERTa, whose positions begin behind that of the padding' \
-  'exits 0 "${pretrain[@]}" --architecture roberta --steps 3 --out roberta && grep -q "\"RobertaForMaskedLM\"" roberta/config.json && grep -qa lm_head.layer_norm.weight roberta/model.safetensors && ! grep -qa "lm_head.decoder" roberta/model.safetensors'
-claim 'it continues the pre-training' 'exits 0 "${pretrain[@]}" --architecture roberta --steps 5 --out roberta --resume && exits 0 "$bert" --pretrain plain.txt --model roberta --batch-size 16 --progress none --steps 1'
+  'exits 0 "${pretrain[@]}" --architecture roberta --schedule constant --steps 3 --out roberta && grep -q "\"RobertaForMaskedLM\"" roberta/config.json && grep -qa lm_head.layer_norm.weight roberta/model.safetensors && ! grep -qa "lm_head.decoder" roberta/model.safetensors'
+claim 'it continues the pre-training' 'exits 0 "${pretrain[@]}" --architecture roberta --schedule constant --steps 5 --out roberta --resume && exits 0 "$bert" --pretrain plain.txt --model roberta --batch-size 16 --progress none --steps 1'
 claim 'it fine-tunes RoBERTa' \
   'exits 0 "$bert" --model roberta --train three.csv --valid three.csv --text text --label label --steps 2 --progress none --out robertac && grep -q "\"RobertaForSequenceClassification\"" robertac/config.json && grep -qa classifier.out_proj.weight robertac/model.safetensors && predict --out robertac && are_distributions 3'
 refusal 'a saved model of another architecture is refused' '^--architecture is bert; the model in roberta is roberta$' "$bert" --pretrain plain.txt --architecture bert --out roberta --evaluate
