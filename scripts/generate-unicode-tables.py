@@ -733,7 +733,7 @@ inline constexpr Interval regex_word_differences[] = {{
 {intervals(properties["word"] ^ properties["regex_word"])}
 }};
 
-/// The same for \\w within brackets, which is another set.
+/// The code points that are in one of `word_characters` and the set of \\w within brackets, but not in the other.
 inline constexpr Interval bracket_word_differences[] = {{
 {intervals(properties["word"] ^ properties["bracket_word"])}
 }};

@@ -99,25 +99,12 @@ std::string transformer_in(const std::string& folder) {
   return modules.empty() ? folder : modules[0].folder;
 }
 
-// Returns the number of the first token of the second text, in the form in which the tokenizer gives a pair.
-Index second_text(const text::Tokenizer& tokenizer, const ViewFlags& flags) {
-  std::vector<std::int32_t> first, second;  // before truncation
-  tokenizer.append(flags.text, first);
-  tokenizer.append(*flags.second, second);
-  std::size_t specials = 0, before = 0;
-  for (const text::TemplatePart& part : tokenizer.form(true)) {
-    if (part.kind == text::TemplatePart::Kind::second_text) before = specials;
-    specials += part.ids.size();
-  }
-  const std::size_t limit = tokenizer.options().max_length - specials;
-  return static_cast<Index>(before + text::truncated_lengths(first.size(), second.size(), limit).first);
-}
-
 // Returns the attention of a model in a Hugging Face folder, with any head.
 pictures::AttentionMap attention_of_folder(const std::string& folder, const ViewFlags& flags) {
   const models::PretrainedConfig config = models::read_config(folder);
   models::require_sizes(config, folder);
-  const models::detail::LoadedTokenizer loaded = models::detail::make_tokenizer(folder, config, flags.second ? 3 : 2);
+  const models::detail::LoadedTokenizer loaded =
+      models::detail::make_tokenizer(folder, config, flags.second.has_value());
   const text::Tokenizer& tokenizer = loaded.tokenizer;
   const text::Encoding text =
       flags.second ? tokenizer.encode_pair(flags.text, *flags.second) : tokenizer.encode(flags.text);
@@ -141,7 +128,8 @@ pictures::AttentionMap attention_of_folder(const std::string& folder, const View
   std::vector<std::string> tokens;
   for (const int id : text.ids) tokens.emplace_back(tokenizer.token(id));
   pictures::AttentionMap map = make_map(records, std::move(tokens), flags);
-  if (flags.second) map.second = std::min(second_text(tokenizer, flags), T - 1);
+  if (flags.second)
+    map.second = std::min<Index>(static_cast<Index>(tokenizer.second_text(flags.text, *flags.second).first), T - 1);
   return map;
 }
 

@@ -83,14 +83,15 @@ class BertSetup {
     if (flags_.is_given("--dropout")) override_dropout();
     const Index positions = config_.positions();
     if (!flags_.predict.empty()) limit_ = std::max(limit_, positions);
-    const Index specials = own_.columns.second.empty() ? 2 : 3;  // tokens
-    limit_ = std::min(limit_, folder_.empty()
-                                  ? positions
-                                  : models::detail::longest_text(folder_, tokenizer_limit_, positions, specials));
+    const bool is_pair = !own_.columns.second.empty();
+    const Index specials = found_ ? found_->special_tokens(is_pair) : is_pair ? 3 : 2;
+    limit_ = std::min(limit_, folder_.empty() ? positions
+                                              : models::detail::longest_text(folder_, tokenizer_limit_, positions,
+                                                                             specials, is_pair));
     require(!flags_.is_given("--max-length") || flags_.sizes.max_length <= positions, "--max-length is ",
             flags_.sizes.max_length, "; the model has ", positions, " positions");
     length_ = flags_.is_given("--max-length") ? flags_.sizes.max_length : limit_;
-    require(length_ >= specials, "--max-length is ", length_, specials == 2 ? "; a text has 2" : "; a pair has 3",
+    require(length_ >= specials, "--max-length is ", length_, is_pair ? "; a pair has " : "; a text has ", specials,
             " special tokens");
     options_.max_length = static_cast<std::size_t>(length_);
   }

@@ -43,7 +43,7 @@ class EncoderSystem : public SentenceProgram {
             state_->config.positions(), " positions, and a text has 2 special tokens");
     if (length_ != own_length)
       state_->tokenizer = of_sentences::make_tokenizer(transformer_, state_->config.vocabulary(),
-                                                       state_->config.positions(), 2, length_)
+                                                       state_->config.positions(), false, length_)
                               .tokenizer;
     prompt_ = state_->prompts.initial();
     prompt_tokens_ = prompt_.empty() ? 0 : static_cast<Index>(state_->tokenizer.encode(prompt_).ids.size()) - 1;

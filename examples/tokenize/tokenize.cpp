@@ -85,13 +85,10 @@ void append_number(Number value, std::string& out) {
 class LineEncoder {
  public:
   explicit LineEncoder(const Flags& flags) : flags_(flags), tokenizer_(unlimited_tokenizer(flags)) {
-    for (const text::TemplatePart& part : tokenizer_.form(flags.pair)) {
-      specials_ += std::ssize(part.ids);
-      after_second_ = part.kind == text::TemplatePart::Kind::second_text ? 0 : after_second_ + part.ids.size();
-    }
-    if (!flags.options.special_tokens) specials_ = after_second_ = 0;
-    require(flags.options.max_length >= static_cast<std::size_t>(specials_), "--max-length ", flags.options.max_length,
-            " cannot hold the ", specials_, " special tokens");
+    const std::size_t specials =
+        flags.options.special_tokens ? text::count_special_tokens(tokenizer_.form(flags.pair)) : 0;
+    require(flags.options.max_length >= specials, "--max-length ", flags.options.max_length, " cannot hold the ",
+            specials, " special tokens");
     text::TokenizerOptions limited = tokenizer_.options();
     limited.max_length = flags.options.max_length;
     tokenizer_ = tokenizer_.with(limited);
@@ -145,13 +142,8 @@ class LineEncoder {
                                                std::size_t tab) const {
     std::vector<text::TextRange> offsets = encoding.offsets;
     if (tab == line.npos) return offsets;
-    std::vector<std::int32_t> first, second;  // before truncation
-    tokenizer_.append(line.substr(0, tab), first);
-    tokenizer_.append(line.substr(tab + 1), second);
-    const std::size_t limit = flags_.options.max_length - static_cast<std::size_t>(specials_);
-    const std::size_t count = text::truncated_lengths(first.size(), second.size(), limit).second;
-    const std::size_t end = offsets.size() - after_second_;
-    for (std::size_t i = end - count; i < end; ++i) offsets[i] = {tab + 1 + offsets[i].begin, tab + 1 + offsets[i].end};
+    auto [i, end] = tokenizer_.second_text(line.substr(0, tab), line.substr(tab + 1));
+    for (; i < end; ++i) offsets[i] = {tab + 1 + offsets[i].begin, tab + 1 + offsets[i].end};
     return offsets;
   }
   template <class T, class Append>
@@ -164,8 +156,6 @@ class LineEncoder {
 
   Flags flags_;
   text::Tokenizer tokenizer_;
-  std::ptrdiff_t specials_ = 0;   // special tokens that are added
-  std::size_t after_second_ = 0;  // those behind a second text
 };
 
 void write(std::string_view bytes) {

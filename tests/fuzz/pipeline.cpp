@@ -33,17 +33,6 @@ std::vector<std::string> golden_files(std::uintmax_t most) {
   return files;
 }
 
-// Returns the text with U+FFFD for invalid UTF-8.
-std::string repaired(std::string_view text) {
-  std::string valid;
-  for (const char *at = text.data(), *end = at + text.size(); at != end;) {
-    char bytes[text::max_utf8_bytes];
-    const int count = text::encode_utf8(text::decode_utf8(at, end), bytes);
-    valid.append(bytes, static_cast<std::size_t>(count));
-  }
-  return valid;
-}
-
 // One tokenizer with several options. Making it takes longer than encoding a text, so one that is used once has only
 // the first two.
 struct Pipelines {
@@ -64,7 +53,7 @@ void check_ids(const TokenizerPipeline& tokenizer, const Encoding& e) {
   for (const std::int32_t id : e.ids) fuzz::claim(id >= 0 && id < tokenizer.size(), "ids are in range");
   std::string whole;
   if (!fuzz::accepted<Error>([&] { whole = tokenizer.decode(e.ids, false); })) return;
-  fuzz::claim(repaired(whole) == whole, "a decoded text is UTF-8");
+  fuzz::claim(text::to_valid_utf8(whole) == whole, "a decoded text is UTF-8");
 }
 
 void check_aligned(Encoding aligned, const Encoding& e, std::size_t longest_text) {
@@ -86,7 +75,7 @@ void check_text(const Pipelines& p, std::string_view text) {
   if (!fuzz::accepted<Error>([&] { e = p.whole.encode(text); })) return;  // Unigram without an unknown token
   check_ids(p.whole, e);
   check_aligned(p.aligned.encode(text), e, text.size());
-  fuzz::claim(p.whole.encode(repaired(text)).ids == e.ids, "invalid UTF-8 is encoded like U+FFFD");
+  fuzz::claim(p.whole.encode(text::to_valid_utf8(text)).ids == e.ids, "invalid UTF-8 is encoded like U+FFFD");
   if (!p.bare) return;
   const Encoding cut = p.short_aligned->encode(text);
   fuzz::claim(cut.ids.size() == std::min(e.ids.size(), Pipelines::longest), "an encoding is truncated to max_length");

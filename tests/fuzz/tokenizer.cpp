@@ -141,17 +141,6 @@ void check_pair(const WordPiece& tokenizer, const WordPiece& with_offsets, std::
   check_aligned(with_offsets.encode_pair(a, b), e, tokenizer, a, b);
 }
 
-// Returns the text with U+FFFD for invalid UTF-8.
-std::string repaired(std::string_view text) {
-  std::string valid;
-  for (const char *at = text.data(), *end = at + text.size(); at != end;) {
-    char bytes[text::max_utf8_bytes];
-    const int count = text::encode_utf8(text::decode_utf8(at, end), bytes);
-    valid.append(bytes, static_cast<std::size_t>(count));
-  }
-  return valid;
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -166,6 +155,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t tab = std::min(text.find('\t'), text.size());
   check_text(tokenizer, with_offsets, text);
   check_pair(tokenizer, with_offsets, text.substr(0, tab), text.substr(std::min(tab + 1, text.size())));
-  fuzz::claim(append(tokenizer, repaired(text)) == append(tokenizer, text), "invalid UTF-8 is encoded like U+FFFD");
+  fuzz::claim(append(tokenizer, text::to_valid_utf8(text)) == append(tokenizer, text),
+              "invalid UTF-8 is encoded like U+FFFD");
   return 0;
 }

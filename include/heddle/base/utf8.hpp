@@ -65,6 +65,14 @@ inline void append_utf8(std::string& text, char32_t code_point) {
   text.append(bytes, static_cast<std::string::size_type>(encode_utf8(code_point, bytes)));
 }
 
+/// Returns the text with U+FFFD for invalid UTF-8.
+inline std::string to_valid_utf8(std::string_view text) {
+  std::string valid;
+  for (const char *at = text.data(), *const end = at + text.size(); at != end;)
+    append_utf8(valid, decode_utf8(at, end));
+  return valid;
+}
+
 /// Returns whether the text is valid UTF-8.
 inline bool is_utf8(std::string_view text) {
   for (const char *at = text.data(), *end = at + text.size(); at != end;) {

@@ -69,7 +69,7 @@ class LateInteractionFiles {
   // one of the vocabulary, as one token, as in sentence-transformers.
   LoadedTokenizer tokenizer(const PretrainedConfig& config) const {
     LoadedTokenizer loaded =
-        make_tokenizer(transformer_.folder, config.vocabulary(), config.positions(), 2, most_in_json);
+        make_tokenizer(transformer_.folder, config.vocabulary(), config.positions(), false, most_in_json);
     std::vector<text::AddedToken> added = loaded.tokenizer.added_tokens();
     bool is_changed = false;
     for (const char* key : {"query_prefix", "document_prefix"})
@@ -89,7 +89,7 @@ class LateInteractionFiles {
     const Index positions = config.positions(),
                 given = transformer_.max_length > 0 ? transformer_.max_length
                                                     : text::read_folder_tokenizer(transformer_.folder).max_length;
-    late.longest = static_cast<std::size_t>(longest_text(transformer_.folder, given, positions, 2));
+    late.longest = static_cast<std::size_t>(longest_text(transformer_.folder, given, positions, 2, false));
     const auto longest_of = [&](const char* key) {
       const std::optional<io::JsonObject> object = holder_of(key);
       const Index length = object ? object->count_or(key, 0, least_length, most_in_json) : 0;

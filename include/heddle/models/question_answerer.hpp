@@ -121,7 +121,7 @@ class QuestionAnswerer {
   /// file and the fault, such as a missing model head, and Error for a device that this build does not support.
   static QuestionAnswerer load(const std::string& folder, const LoadOptions& options = {}) {
     PretrainedConfig config = detail::read_bert(folder, "answer questions");
-    detail::LoadedTokenizer tokenizer = detail::make_tokenizer(folder, config, 3);
+    detail::LoadedTokenizer tokenizer = detail::make_tokenizer(folder, config, true);
     require_question_first(folder);
     const auto limit = static_cast<Index>(tokenizer.tokenizer.options().max_length);
     std::vector<text::TemplatePart> form = tokenizer.tokenizer.form(true);

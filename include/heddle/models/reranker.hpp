@@ -28,7 +28,7 @@ class Reranker {
                        config.labels.size(), " labels; a reranker has one");
     require_sizes(config, folder);
     const bool is_sigmoid = has_sigmoid(folder);
-    detail::LoadedTokenizer tokenizer = detail::make_tokenizer(folder, config, 3);
+    detail::LoadedTokenizer tokenizer = detail::make_tokenizer(folder, config, true);
     auto model = make_without_values<SequenceClassifier<>>(config);
     load_pretrained(model, folder);
     return Reranker(std::make_shared<const State>(std::move(config), std::move(tokenizer), std::move(model), options),

@@ -101,7 +101,7 @@ inline TransformerSettings read_transformer(const ModuleEntry& module, const std
 
 // Returns the tokenizer of a transformer.
 inline LoadedTokenizer make_tokenizer(const TransformerSettings& transformer, const PretrainedConfig& config) {
-  return make_tokenizer(transformer.folder, config.vocabulary(), config.positions(), 2, transformer.max_length);
+  return make_tokenizer(transformer.folder, config.vocabulary(), config.positions(), false, transformer.max_length);
 }
 // Throws FileError if texts would have to be converted to lower case for a cased tokenizer.
 inline void require_casing(const TransformerSettings& transformer, const LoadedTokenizer& loaded) {

@@ -8,15 +8,16 @@
 namespace heddle::models::detail {
 
 // Returns the maximum number of tokens in a text: the model's positions, or the tokenizer's limit (0: none) if that is
-// smaller. Throws FileError that names the file if that is less than `specials`, the number of special tokens: 2 for a
-// text, 3 for a pair.
-inline Index longest_text(const std::string& folder, Index tokenizer_limit, Index positions, Index specials) {
+// smaller. Throws FileError that names the file if that is less than `specials`, the number of special tokens of a text
+// or a pair.
+inline Index longest_text(const std::string& folder, Index tokenizer_limit, Index positions, Index specials,
+                          bool is_pair) {
   const bool is_tokenizers = tokenizer_limit > 0 && tokenizer_limit < positions;
   const Index length = is_tokenizers ? tokenizer_limit : positions;
   require<FileError>(length >= specials,
                      io::printable(folder + (is_tokenizers ? "/tokenizer_config.json" : "/config.json")), ": ",
                      is_tokenizers ? "'model_max_length' is " : "the number of positions is ", length,
-                     specials == 2 ? "; a text has 2 special tokens" : "; a pair has 3 special tokens");
+                     is_pair ? "; a pair has " : "; a text has ", specials, " special tokens");
   return length;
 }
 
@@ -27,13 +28,14 @@ struct LoadedTokenizer {
   std::string mask_token = {};
 };
 
-// Returns the tokenizer of a folder, which truncates to longest_text(); `limit`, if it is given, replaces the
-// tokenizer's own. It gives offsets if `offsets`. Throws FileError as longest_text() does, and for a vocabulary with
-// more tokens than the model has embeddings.
-inline LoadedTokenizer make_tokenizer(const std::string& folder, Index vocabulary, Index positions, Index specials = 2,
-                                      Index limit = 0, bool offsets = false) {
+// Returns the tokenizer of a folder for texts or pairs, which truncates to longest_text(); `limit`, if it is given,
+// replaces the tokenizer's own. It gives offsets if `offsets`. Throws FileError as longest_text() does, and for a
+// vocabulary with more tokens than the model has embeddings.
+inline LoadedTokenizer make_tokenizer(const std::string& folder, Index vocabulary, Index positions,
+                                      bool is_pair = false, Index limit = 0, bool offsets = false) {
   const text::FolderTokenizer files = text::read_folder_tokenizer(folder);
-  const Index length = longest_text(folder, limit > 0 ? limit : files.max_length, positions, specials);
+  const Index length =
+      longest_text(folder, limit > 0 ? limit : files.max_length, positions, files.special_tokens(is_pair), is_pair);
   require<FileError>(files.ids() <= vocabulary, files.name, ": has ", files.ids(), " tokens; the model has ",
                      vocabulary, " embeddings");
   return {files.tokenizer({.max_length = static_cast<std::size_t>(length), .offsets = offsets}), files.has_types,
@@ -41,9 +43,9 @@ inline LoadedTokenizer make_tokenizer(const std::string& folder, Index vocabular
 }
 // Returns the tokenizer of a folder with this configuration. `has_types` is false if the model has fewer than two
 // token types.
-inline LoadedTokenizer make_tokenizer(const std::string& folder, const PretrainedConfig& config, Index specials = 2,
+inline LoadedTokenizer make_tokenizer(const std::string& folder, const PretrainedConfig& config, bool is_pair = false,
                                       bool offsets = false) {
-  LoadedTokenizer loaded = make_tokenizer(folder, config.vocabulary(), config.positions(), specials, 0, offsets);
+  LoadedTokenizer loaded = make_tokenizer(folder, config.vocabulary(), config.positions(), is_pair, 0, offsets);
   loaded.has_types = loaded.has_types && config.has_types();
   return loaded;
 }

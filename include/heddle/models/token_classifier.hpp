@@ -41,7 +41,7 @@ class TokenClassifier {
   /// fault, such as a missing model head, and Error for a device that this build does not support.
   static TokenClassifier load(const std::string& folder, const LoadOptions& options = {}) {
     PretrainedConfig config = detail::read_bert(folder, "label tokens");
-    detail::LoadedTokenizer tokenizer = detail::make_tokenizer(folder, config, 2, true);
+    detail::LoadedTokenizer tokenizer = detail::make_tokenizer(folder, config, false, true);
     const auto labels = static_cast<Index>(config.labels.size());
     return TokenClassifier(detail::load_text_model<BertTokenClassifier<>>(
         folder, std::move(config), std::move(tokenizer), options, TokenHead::labels, labels));

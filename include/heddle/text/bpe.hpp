@@ -225,7 +225,7 @@ class BytePairEncoding {
     }
   }
 
-  // The same for a long word, with a heap of pairs.
+  // Does what merge_few() does, with a heap of pairs, for long words.
   void merge_many(std::vector<Symbol>& symbols) const {
     struct Pair {
       std::int32_t rank;

@@ -27,12 +27,8 @@ struct WordPieceDecoder {
   /// Changes the tokens.
   void operator()(DecodedTokens& tokens) const {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
-      std::string& token = tokens[i];
-      if (i > 0 && token.starts_with(prefix))
-        token.erase(0, prefix.size());
-      else if (i > 0)
-        token.insert(0, 1, ' ');
-      if (cleanup) detail::clean_up(token);
+      if (i > 0) detail::separate_piece(tokens[i], prefix);
+      if (cleanup) detail::clean_up(tokens[i]);
     }
   }
 };
@@ -44,10 +40,7 @@ struct ByteLevelDecoder {
     std::string bytes;
     for (const std::string& token : tokens)
       if (!byte_alphabet().decode(token, bytes)) bytes += token;
-    std::string text;
-    for (const char *at = bytes.data(), *const end = at + bytes.size(); at != end;)
-      append_utf8(text, decode_utf8(at, end));
-    tokens = {std::move(text)};
+    tokens = {to_valid_utf8(bytes)};
   }
 };
 

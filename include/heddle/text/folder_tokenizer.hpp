@@ -48,6 +48,13 @@ struct FolderTokenizer {
         for (const std::int32_t id : part.ids) count = std::max<Index>(count, id + 1);
     return count;
   }
+  /// Returns the number of special tokens that are added to a text, or to a pair.
+  Index special_tokens(bool is_pair) const {
+    const auto* const parts = std::get_if<TokenizerParts>(&kind);
+    if (!parts) return is_pair ? 3 : 2;
+    const PostProcessor& forms = parts->post_processor;
+    return static_cast<Index>(count_special_tokens(is_pair ? forms.pair : forms.single));
+  }
   /// Returns the tokenizer. @throws FileError and Error as the constructors of WordPiece and TokenizerPipeline do.
   Tokenizer tokenizer(TokenizerOptions options = {}) const {
     const auto* const bert = std::get_if<PretrainedTokenizer>(&kind);

@@ -21,17 +21,19 @@ inline void clean_up(std::string& token) {
   for (const auto& [from, to] : rules) replace_all(token, from, to);
 }
 
+// Removes the prefix of a token that continues a word, or puts a blank before any other token.
+inline void separate_piece(std::string& token, std::string_view prefix) {
+  if (token.starts_with(prefix))
+    token.erase(0, prefix.size());
+  else
+    token.insert(0, 1, ' ');
+}
+
 class JoinedPieces {
  public:
   void append(std::string_view token) {
-    if (is_first_) {
-      token_ = token;
-    } else if (token.starts_with("##")) {
-      token_ = token.substr(2);
-    } else {
-      token_ = ' ';
-      token_ += token;
-    }
+    token_ = token;
+    if (!is_first_) separate_piece(token_, "##");
     is_first_ = false;
     clean_up(token_);
     text_ += token_;

@@ -21,21 +21,26 @@ namespace heddle::text {
 
 namespace detail {
 
+// Edits a text by f(c, size) for each character, which copies, replaces or skips it.
+template <class F>
+void edit_characters(AlignedText& text, const F& f) {
+  const std::string_view before = text.text();
+  text.begin();
+  for (const char *at = before.data(), *const end = at + before.size(); at != end;) {
+    const char* const first = at;
+    const char32_t c = decode_utf8(at, end);
+    f(c, static_cast<std::size_t>(at - first));
+  }
+  text.finish();
+}
+
 // Removes the characters for which keep(c) is false.
 template <class Keep>
 void filter(AlignedText& text, const Keep& keep) {
   bool is_same = true;
   text.for_each([&](char32_t c) { is_same = is_same && keep(c); });
-  if (is_same) return;
-  const std::string_view all = text.text();
-  text.begin();
-  for (const char *at = all.data(), *const end = at + all.size(); at != end;) {
-    const char* const first = at;
-    const bool is_kept = keep(decode_utf8(at, end));
-    const auto size = static_cast<std::size_t>(at - first);
-    is_kept ? text.copy(size) : text.skip(size);
-  }
-  text.finish();
+  if (!is_same)
+    edit_characters(text, [&](char32_t c, std::size_t size) { keep(c) ? text.copy(size) : text.skip(size); });
 }
 
 // Writes a text before the next character, which has `size` bytes, and that character. The source of both is that of
@@ -50,17 +55,6 @@ inline void put_before(AlignedText& text, std::string_view added, char32_t next,
 }
 
 }  // namespace detail
-
-/// BertNormalizer: the steps of BERT's tokenizer before words are cut, each of which is optional.
-struct BertNormalizer {
-  bool clean_text = true;            ///< drops control characters; turns white space into blanks
-  bool handle_chinese_chars = true;  ///< puts blanks around ideographs
-  bool strip_accents = true;         ///< decomposes (NFD) and drops nonspacing marks
-  bool lowercase = true;             ///< turns letters into lower case
-
-  /// Edits the text.
-  void operator()(AlignedText& text) const;
-};
 
 /// NFC, NFD, NFKC or NFKD.
 struct NormalFormNormalizer {
@@ -80,18 +74,9 @@ struct NormalFormNormalizer {
 struct LowercaseNormalizer {
   /// Edits the text.
   void operator()(AlignedText& text) const {
-    const std::string_view before = text.text();
-    text.begin();
-    for (const char *at = before.data(), *const end = at + before.size(); at != end;) {
-      const char c = *at;
-      if (static_cast<unsigned char>(c) < 0x80) {
-        ++at;
-        text.replace(static_cast<char32_t>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c), 1);
-      } else {
-        lower_case(decode_utf8(at, end), [&](char32_t lower, int change) { text.apply(lower, change); });
-      }
-    }
-    text.finish();
+    detail::edit_characters(text, [&](char32_t c, std::size_t) {
+      lower_case(c, [&](char32_t lower, int change) { text.apply(lower, change); });
+    });
   }
 };
 
@@ -100,6 +85,47 @@ struct StripAccentsNormalizer {
   /// Edits the text.
   void operator()(AlignedText& text) const {
     detail::filter(text, [](char32_t c) { return !has_property(c, property::accent); });
+  }
+};
+
+/// BertNormalizer: the steps of BERT's tokenizer before words are cut, each of which is optional.
+struct BertNormalizer {
+  bool clean_text = true;            ///< drops control characters; turns white space into blanks
+  bool handle_chinese_chars = true;  ///< puts blanks around ideographs
+  bool strip_accents = true;         ///< decomposes (NFD) and drops nonspacing marks
+  bool lowercase = true;             ///< turns letters into lower case
+
+  /// Edits the text.
+  void operator()(AlignedText& text) const {
+    if (clean_text) clean(text);
+    if (handle_chinese_chars) separate_ideographs(text);
+    if (strip_accents) {
+      NormalFormNormalizer{NormalForm::nfd}(text);
+      detail::filter(text, [](char32_t c) { return !has_property(c, property::bert_accent); });
+    }
+    if (lowercase) LowercaseNormalizer()(text);
+  }
+
+ private:
+  static void clean(AlignedText& text) {
+    detail::edit_characters(text, [&](char32_t c, std::size_t size) {
+      if (has_property(c, property::clean_dropped))
+        text.skip(size);
+      else if (has_property(c, property::clean_blank))
+        text.replace(' ', size);
+      else
+        text.copy(size);
+    });
+  }
+  static void separate_ideographs(AlignedText& text) {
+    bool has_ideographs = false;
+    text.for_each([&](char32_t c) { has_ideographs = has_ideographs || detail::is_ideograph(c); });
+    if (!has_ideographs) return;
+    detail::edit_characters(text, [&](char32_t c, std::size_t size) {
+      if (!detail::is_ideograph(c)) return text.copy(size);
+      detail::put_before(text, " ", c, size);
+      text.insert(' ');
+    });
   }
 };
 
@@ -184,50 +210,6 @@ using Normalizer = std::variant<BertNormalizer, NormalFormNormalizer, LowercaseN
 /// Applies normalizers in their order.
 inline void normalize(const std::vector<Normalizer>& normalizers, AlignedText& text) {
   for (const Normalizer& normalizer : normalizers) std::visit([&](const auto& step) { step(text); }, normalizer);
-}
-
-inline void BertNormalizer::operator()(AlignedText& text) const {
-  if (clean_text) {
-    const std::string_view before = text.text();
-    text.begin();
-    for (const char *at = before.data(), *const end = at + before.size(); at != end;) {
-      const char* const first = at;
-      const char32_t c = decode_utf8(at, end);
-      const auto size = static_cast<std::size_t>(at - first);
-      if (has_property(c, property::clean_dropped))
-        text.skip(size);
-      else if (c != ' ' && has_property(c, property::clean_blank))
-        text.replace(' ', size);
-      else
-        text.copy(size);
-    }
-    text.finish();
-  }
-  if (handle_chinese_chars) {
-    bool has_ideographs = false;
-    text.for_each([&](char32_t c) { has_ideographs = has_ideographs || detail::is_ideograph(c); });
-    if (has_ideographs) {
-      const std::string_view before = text.text();
-      text.begin();
-      for (const char *at = before.data(), *const end = at + before.size(); at != end;) {
-        const char* const first = at;
-        const char32_t c = decode_utf8(at, end);
-        const auto size = static_cast<std::size_t>(at - first);
-        if (detail::is_ideograph(c)) {
-          detail::put_before(text, " ", c, size);
-          text.insert(' ');
-        } else {
-          text.copy(size);
-        }
-      }
-      text.finish();
-    }
-  }
-  if (strip_accents) {
-    NormalFormNormalizer{NormalForm::nfd}(text);
-    detail::filter(text, [](char32_t c) { return !has_property(c, property::bert_accent); });
-  }
-  if (lowercase) LowercaseNormalizer()(text);
 }
 
 }  // namespace heddle::text

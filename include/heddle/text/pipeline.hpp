@@ -40,7 +40,11 @@ class TokenizerPipeline {
       ids_.add(token, id);
     }
     for (const AddedToken& token : parts_.added_tokens) add(token);
-    for (const auto& [id, token] : added_) is_special_[id] = special_texts_.count(token) > 0;
+    // As in the library, a token is left out if its text is that of a special one.
+    std::unordered_set<std::string_view> special;
+    for (const AddedToken& token : parts_.added_tokens)
+      if (token.special) special.insert(token.content);
+    for (auto& [id, token] : added_) token.is_special = special.count(token.text) > 0;
     first_only_ = std::any_of(parts_.pre_tokenizers.begin(), parts_.pre_tokenizers.end(), [](const PreTokenizer& step) {
       const auto* metaspace = std::get_if<MetaspacePreTokenizer>(&step);
       return metaspace && metaspace->prepend == MetaspacePreTokenizer::Prepend::first;
@@ -67,12 +71,12 @@ class TokenizerPipeline {
 
   /// Returns the ids of a text, truncated to max_length.
   Encoding encode(std::string_view text) const {
-    Body first;
+    Body first, none;
     append(text, first, options_.offsets);
     const std::size_t limit = options_.max_length - specials(parts_.post_processor.single);
     const std::size_t size = first.ids.size();
     truncate(first, std::min(size, limit));
-    Encoding out = assemble(parts_.post_processor.single, text, first, {}, {});
+    Encoding out = assemble(parts_.post_processor.single, text, first, {}, none);
     out.truncated = size - first.ids.size();
     return out;
   }
@@ -108,8 +112,8 @@ class TokenizerPipeline {
       const auto added = added_.find(id);
       if (added == added_.end()) {
         if (!token(id).empty()) tokens.emplace_back(token(id));
-      } else if (!skip_special_tokens || !is_special_.at(id)) {
-        tokens.push_back(added->second);
+      } else if (!skip_special_tokens || !added->second.is_special) {
+        tokens.push_back(added->second.text);
       }
     }
     for (const Decoder& decoder : parts_.decoders) std::visit([&](const auto& step) { step(tokens); }, decoder);
@@ -129,6 +133,11 @@ class TokenizerPipeline {
     std::vector<std::int32_t> word_ids;
     std::vector<std::pair<std::uint32_t, std::uint32_t>> space;  // characters of white space at a token's ends
     std::int32_t words = 0;
+  };
+  // The text that decode() writes for an added token.
+  struct Decoded {
+    std::string text;
+    bool is_special = false;
   };
   static constexpr std::int32_t no_word = -1;
 
@@ -156,17 +165,13 @@ class TokenizerPipeline {
     }
     (token.normalized ? normalized_ : raw_)
         .add(text, token.id, {.single_word = token.single_word, .lstrip = token.lstrip, .rstrip = token.rstrip});
-    if (token.special) special_texts_.insert(token.content);
     set_token(text, token.id);
     ids_.add(token.content, token.id);
-    added_[token.id] = std::move(text);
+    added_[token.id] = {std::move(text)};
   }
 
   std::size_t specials(const std::vector<TemplatePart>& form) const {
-    std::size_t count = 0;
-    if (options_.special_tokens)
-      for (const TemplatePart& part : form) count += part.ids.size();
-    return count;
+    return options_.special_tokens ? count_special_tokens(form) : 0;
   }
 
   // Appends the tokens of a text.
@@ -305,10 +310,6 @@ class TokenizerPipeline {
   }
 
   Encoding assemble(const std::vector<TemplatePart>& form, std::string_view a, Body& first, std::string_view b,
-                    Body&& second) const {
-    return assemble(form, a, first, b, second);
-  }
-  Encoding assemble(const std::vector<TemplatePart>& form, std::string_view a, Body& first, std::string_view b,
                     Body& second) const {
     trim(a, first);
     trim(b, second);
@@ -336,11 +337,9 @@ class TokenizerPipeline {
   TokenizerOptions options_;
   std::vector<std::string> tokens_;  // by id
   TokenTable ids_;
-  detail::TokenFinder raw_, normalized_;                 // the added tokens, by AddedToken::normalized
-  std::unordered_map<std::int32_t, std::string> added_;  // the texts of added tokens, by id
-  std::unordered_map<std::int32_t, bool> is_special_;    // for the same
-  std::unordered_set<std::string> special_texts_;
-  bool first_only_ = false;  // whether pre-tokenizers need sources
+  detail::TokenFinder raw_, normalized_;             // the added tokens, by AddedToken::normalized
+  std::unordered_map<std::int32_t, Decoded> added_;  // the added tokens, by id
+  bool first_only_ = false;                          // whether pre-tokenizers need sources
 };
 
 }  // namespace heddle::text

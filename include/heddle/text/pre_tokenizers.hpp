@@ -17,7 +17,7 @@
 
 namespace heddle::text {
 
-/// What becomes of the matches of a pattern that cuts a text.
+/// The treatment of the matches of a pattern that cuts a text.
 enum class SplitBehavior {
   removed,               ///< a match is left out
   isolated,              ///< a match is a piece of its own

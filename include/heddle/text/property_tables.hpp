@@ -260,7 +260,7 @@ inline constexpr Interval regex_word_differences[] = {
   {0xb2, 0xb3}, {0xb9, 0xb9}, {0xbc, 0xbe}, {0x200c, 0x200d},
 };
 
-/// The same for \w within brackets, which is another set.
+/// The code points that are in one of `word_characters` and the set of \w within brackets, but not in the other.
 inline constexpr Interval bracket_word_differences[] = {
   {0x200c, 0x200d},
 };

@@ -15,7 +15,7 @@ namespace heddle::text {
 
 /// A model of SentencePiece.
 struct SentencePieceModel {
-  /// What a piece is; the values are those of the file.
+  /// The kind of a piece; the values are those of the file.
   enum class Kind : std::uint8_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
   /// A token.
   struct Piece {

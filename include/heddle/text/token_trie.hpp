@@ -15,7 +15,7 @@ namespace heddle::text {
 class TokenTrie {
  public:
   TokenTrie() = default;
-  /// Takes tokens with their values, which are at least 0. If a token stands there twice, its last value counts. Empty
+  /// Takes tokens with their values, which are at least 0. If a token is given twice, its last value counts. Empty
   /// tokens are left out.
   explicit TokenTrie(std::vector<std::pair<std::string_view, std::int32_t>> tokens) {
     std::stable_sort(tokens.begin(), tokens.end(), [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -70,6 +70,22 @@ class Tokenizer {
     return parts;
   }
 
+  /// Returns the numbers of the first token of `b` in encode(a, b), and of the one behind its last token.
+  std::pair<std::size_t, std::size_t> second_text(std::string_view a, std::string_view b) const {
+    std::vector<std::int32_t> first, second;  // before truncation
+    append(a, first);
+    append(b, second);
+    const std::vector<TemplatePart> parts = form(true);
+    const std::size_t specials = options_.special_tokens ? count_special_tokens(parts) : 0;
+    const auto [n1, n2] = truncated_lengths(first.size(), second.size(), options_.max_length - specials);
+    std::size_t begin = 0;
+    for (const TemplatePart& part : parts) {
+      if (part.kind == TemplatePart::Kind::second_text) break;
+      begin += part.kind == TemplatePart::Kind::first_text ? n1 : options_.special_tokens ? part.ids.size() : 0;
+    }
+    return {begin, begin + n2};
+  }
+
   /// Returns the same tokenizer with other options. @throws Error if max_length does not hold the special tokens.
   Tokenizer with(TokenizerOptions options) const {
     if (const WordPiece* bert = word_piece()) {

@@ -79,7 +79,6 @@ class TokenizerReader {
   [[noreturn]] void refuse(const std::string& key, const std::string& value, const std::string& known) const {
     fail<FileError>(file_.file(), ": '", key, "' is ", io::quoted_name(value), "; heddle reads ", known);
   }
-  static const std::string& first_of(const std::string& a, const std::string& b) { return a.empty() ? b : a; }
 
   char32_t character(const JsonObject& object, const std::string& key) const {
     const std::string value = object.text(key);

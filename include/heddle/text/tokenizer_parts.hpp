@@ -20,7 +20,7 @@ namespace heddle::text {
 
 /// A part of the form in which a text or a pair is given to a model: one of the texts, or special tokens.
 struct TemplatePart {
-  /// What a part is.
+  /// The kind of a part.
   enum class Kind {
     first_text,   ///< the text, or the first text of a pair
     second_text,  ///< the second text of a pair
@@ -31,7 +31,15 @@ struct TemplatePart {
   std::vector<std::int32_t> ids = {};  ///< the special tokens
 };
 
-/// What a post-processor does. Without one, a pair is its two texts, whose types are 0 and 1.
+/// Returns the number of special tokens in a form.
+inline std::size_t count_special_tokens(const std::vector<TemplatePart>& form) {
+  std::size_t count = 0;
+  for (const TemplatePart& part : form) count += part.ids.size();
+  return count;
+}
+
+/// A post-processor: the forms of texts and pairs, and the trimming of offsets. Without one in the file, a pair is its
+/// two texts, whose types are 0 and 1.
 struct PostProcessor {
   std::vector<TemplatePart> single = {{}};                                      ///< the form of a text
   std::vector<TemplatePart> pair = {{}, {TemplatePart::Kind::second_text, 1}};  ///< the form of a pair
