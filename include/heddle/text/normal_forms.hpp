@@ -197,10 +197,10 @@ struct ChangedCharacter {
 };
 
 // Composes a text that is decomposed and in canonical order. A composed character has the sum of both changes less 1.
-template <class Emit>
+template <class Sink>
 class Composer {
  public:
-  Composer(const NormalForms& forms, Emit& emit) : forms_(forms), emit_(emit) {}
+  Composer(const NormalForms& forms, Sink& sink) : forms_(forms), sink_(sink) {}
 
   void take(ChangedCharacter next, NormalCharacter properties) {
     const std::uint8_t combining_class = properties.combining_class();
@@ -218,21 +218,21 @@ class Composer {
       marks_.push_back(next);
       last_class_ = combining_class;
     } else {
-      emit_(next.code_point, next.change);
+      sink_(next.code_point, next.change);
     }
   }
   // Emits the last starter and the marks that follow it.
   void finish() {
     if (!has_starter_) return;
-    emit_(starter_.code_point, starter_.change);
-    for (const auto& [code_point, change] : marks_) emit_(code_point, change);
+    sink_(starter_.code_point, starter_.change);
+    for (const auto& [code_point, change] : marks_) sink_(code_point, change);
     marks_.clear();
     has_starter_ = false;
   }
 
  private:
   const NormalForms& forms_;
-  Emit& emit_;
+  Sink& sink_;
   ChangedCharacter starter_{};
   bool has_starter_ = false;
   std::vector<ChangedCharacter> marks_;  // those behind the starter that do not compose with it
@@ -330,7 +330,7 @@ inline bool changes(NormalForm form, std::string_view text) {
   return false;
 }
 
-/// Calls emit(char32_t code_point, int change) for each character of the normal form of a text. Invalid UTF-8 is read
+/// Calls sink(char32_t code_point, int change) for each character of the normal form of a text. Invalid UTF-8 is read
 /// as decode_utf8() reads it. The change is the one of Rust's unicode-normalization-alignments:
 /// - 0: the character replaces the next one of the text.
 /// - 1: the character is inserted; its source is that of the character before it.
@@ -338,42 +338,42 @@ inline bool changes(NormalForm form, std::string_view text) {
 ///
 /// Marks are sorted together with their changes. Thus the characters that a change counts need not be those from which
 /// the result was made.
-template <class Emit>
-void normalize(NormalForm form, std::string_view text, Emit&& emit) {
+template <class Sink>
+void normalize(NormalForm form, std::string_view text, Sink&& sink) {
   using namespace detail;
   const NormalForms& forms = NormalForms::get();
   const bool is_compatible = is_compatibility(form);
   if (composes(form)) {
-    Composer composer(forms, emit);
+    Composer composer(forms, sink);
     decompose(forms, is_compatible, text,
               [&](ChangedCharacter next, NormalCharacter properties) { composer.take(next, properties); });
     composer.finish();
   } else {
     decompose(forms, is_compatible, text,
-              [&](ChangedCharacter next, NormalCharacter) { emit(next.code_point, next.change); });
+              [&](ChangedCharacter next, NormalCharacter) { sink(next.code_point, next.change); });
   }
 }
 
-/// Calls emit(char32_t code_point, int change) for each character of the lower case of a code point, as Rust's
+/// Calls sink(char32_t code_point, int change) for each character of the lower case of a code point, as Rust's
 /// char::to_lowercase yields it: change is 0 for the first and 1 for the others. The code point must be at most
 /// U+110000.
-template <class Emit>
-void lower_case(char32_t code_point, Emit&& emit) {
+template <class Sink>
+void lower_case(char32_t code_point, Sink&& sink) {
   if (code_point < 0x80) {
     const bool is_upper = code_point >= 'A' && code_point <= 'Z';
-    emit(is_upper ? code_point + ('a' - 'A') : code_point, 0);
+    sink(is_upper ? code_point + ('a' - 'A') : code_point, 0);
     return;
   }
   const char32_t lower = detail::LowerCase::get()[code_point];
   if (lower != detail::LowerCase::long_letter) {
-    emit(lower ? lower : code_point, 0);
+    sink(lower ? lower : code_point, 0);
     return;
   }
   int change = 0;
   for (std::size_t i = unicode::decomposed_sequences; i < std::size(unicode::sequences); ++i) {
     if (unicode::sequences[i].source != code_point) continue;
     for (const char32_t target : unicode::sequences[i].targets)
-      if (target) emit(target, std::exchange(change, 1));
+      if (target) sink(target, std::exchange(change, 1));
   }
 }
 
