@@ -4,7 +4,7 @@
 // A thread owns vectors of 16 bytes (device/elementwise.cuh). The forward reads x once and writes y once; the backward
 // reads dy and the operands of the derivative (x or y), and writes dx.
 #include "device/elementwise.cuh"
-#include "device/fast_math.cuh"
+#include "device/fast_normal.cuh"
 #include "device/instances.cuh"
 
 namespace heddle::kernel {
@@ -20,32 +20,14 @@ struct MappedBackward {
   __device__ float operator()(float dy, float x, float y) const { return dy * F::df(x, y); }
 };
 
-// The standard normal distribution at x, for GELU in bf16. CUDA's erf selects each of its coefficients by the size of
-// x, which takes longer than the accesses to memory. Formula 7.1.26 of Abramowitz and Stegun has one set of
-// coefficients and an absolute error of 1.5e-7, about that of erf(x) + 1 in float. The distribution and its density
-// share the exponential.
-class FastNormal {
- public:
-  __device__ explicit FastNormal(float x) : decay_(cuda::fast_exp2(x * x * -0.72134752f)) {  // exp(-x^2 / 2)
-    const float t = cuda::fast_reciprocal(fabsf(x) * 0.231641888f + 1);
-    const float half_erfc =
-        decay_ * t * ((((0.530702715f * t - 0.726576014f) * t + 0.710706871f) * t - 0.142248368f) * t + 0.127414796f);
-    distribution_ = x < 0 ? half_erfc : 1 - half_erfc;
-  }
-  __device__ float distribution() const { return distribution_; }
-  __device__ float density() const { return decay_ * 0.39894228f; }
-
- private:
-  float decay_, distribution_;
-};
 template <>
 struct Mapped<Gelu, bf16> {
-  __device__ float operator()(float x) const { return x * FastNormal(x).distribution(); }
+  __device__ float operator()(float x) const { return x * cuda::FastNormal(x).distribution(); }
 };
 template <>
 struct MappedBackward<Gelu, bf16> {
   __device__ float operator()(float dy, float x, float) const {
-    const FastNormal normal(x);
+    const cuda::FastNormal normal(x);
     return dy * (normal.distribution() + x * normal.density());
   }
 };

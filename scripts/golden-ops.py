@@ -19,6 +19,14 @@ from transformers import get_cosine_schedule_with_warmup, get_linear_schedule_wi
 from golden import Golden, write
 
 
+GATES = {
+    "gated_gelu": F.gelu,
+    "gated_gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "gated_silu": F.silu,
+    "gated_relu": F.relu,
+}
+
+
 def elementwise(g):
     binary = {"add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div}
     shapes = {
@@ -158,6 +166,16 @@ def normalizations(g):
         lambda x, branch, gamma, beta: F.layer_norm(x + branch, (7,), gamma, beta, 1e-5),
         {"x": g.values(3, 7), "branch": g.values(3, 7), "gamma": g.values(7), "beta": g.values(7)},
     )
+    for op, f in GATES.items():
+        for label, shape, second in [("odd_shape", (3, 5, 14), False), ("second", (2, 66), True), ("one_column", (4, 2), False)]:
+            g.case(op, label, second=int(second))
+
+            def gated(x):
+                a, b = x.chunk(2, -1)
+                return f(b) * a if second else f(a) * b
+
+            g.gradients(gated, {"x": g.values(*shape)})
+
     for label, shape, eps in [("odd_shape", (3, 5, 7), 1e-6), ("one_row", (1, 33), 1e-5), ("one_wide", (5, 1), 1e-6)]:
         g.case("rms_norm", label, eps=eps)
         g.gradients(
@@ -434,6 +452,29 @@ def attentions(g):
     g.tensors(**clean, length=length, mask=mask, y=y, dy=dy, **{"d" + role: dx for role, dx in zip(leaves, grads)})
 
 
+def rotary(g):
+    """Writes queries, keys and values whose queries and keys are rotated as in transformers' ModernBERT: angles are in float32."""
+    for label, heads, width, lengths, base in [
+        ("one_pair", 1, 2, [5], 10000.0),
+        ("packed", 3, 6, [1, 7, 0, 4], 10000.0),
+        ("far", 2, 64, [33], 160000.0),
+        ("other_base", 2, 10, [2, 40], 17.5),
+    ]:
+        g.case("rotary", label, heads=heads, width=width, base=base)
+        position = torch.cat([torch.arange(length) for length in lengths])
+        frequencies = 1.0 / (base ** (torch.arange(0, width, 2, dtype=torch.float) / width))
+        angles = (position[:, None].float() * frequencies).double()
+        angles = torch.cat((angles, angles), -1)[:, None]
+
+        def rotated(x):
+            x = x.view(len(position), 3 * heads, width)
+            turned, kept = x[:, : 2 * heads], x[:, 2 * heads :]
+            half = torch.cat((-turned[..., width // 2 :], turned[..., : width // 2]), -1)
+            return torch.cat((turned * angles.cos() + half * angles.sin(), kept), 1).flatten(1)
+
+        g.gradients(rotated, {"x": g.values(len(position), 3 * heads * width)})
+
+
 def transformer_layers(g):
     for label, norm_first in {"post_norm": False, "pre_norm": True}.items():
         g.case("transformer_encoder_layer", label, D=8, heads=2, ff_width=16, norm_first=norm_first)
@@ -572,6 +613,7 @@ def main():
         indexing,
         cross_entropies,
         attentions,
+        rotary,
         transformer_layers,
         sequences,
         optimizers,

@@ -23,6 +23,7 @@
 #include <heddle/ops/dropout.hpp>
 #include <heddle/ops/embed.hpp>
 #include <heddle/ops/expand.hpp>
+#include <heddle/ops/gated.hpp>
 #include <heddle/ops/gather.hpp>
 #include <heddle/ops/layer_norm.hpp>
 #include <heddle/ops/linear.hpp>
@@ -39,6 +40,7 @@
 #include <heddle/ops/reshape.hpp>
 #include <heddle/ops/residual_layer_norm.hpp>
 #include <heddle/ops/rms_norm.hpp>
+#include <heddle/ops/rotary.hpp>
 #include <heddle/ops/rows.hpp>
 #include <heddle/ops/slice.hpp>
 #include <heddle/ops/softmax.hpp>
@@ -62,6 +64,7 @@
 #include <heddle/nn/module.hpp>
 #include <heddle/nn/positions.hpp>
 #include <heddle/nn/relative_positions.hpp>
+#include <heddle/nn/rotary_positions.hpp>
 #include <heddle/nn/summary.hpp>
 #include <heddle/nn/transformer_encoder_layer.hpp>
 #include <heddle/nn/weights.hpp>

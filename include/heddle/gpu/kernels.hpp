@@ -14,6 +14,7 @@
 #include <heddle/kernel/enqueued_step.hpp>
 #include <heddle/kernel/id_check.hpp>
 #include <heddle/kernel/permutation.hpp>
+#include <heddle/kernel/rotary_frequencies.hpp>
 #include <heddle/kernel/update_args.hpp>
 
 namespace heddle::kernel {
@@ -100,7 +101,7 @@ void max_rows_backward(Cuda, View<const int, 1> begin, View<const int, 1> length
                        View<const Index, 2> position, View<T, 2> dx);
 
 // --- rows (cuda/softmax.cu, layer_norm.cu, residual_layer_norm.cu, rms_norm.cu, cross_entropy.cu, embed.cu,
-//     embed_layer_norm.cu, token_positions.cu) ---
+//     embed_layer_norm.cu, token_positions.cu, gated.cu, rotary.cu) ---
 
 // Computes F, which is Softmax or LogSoftmax, along the middle axis.
 template <class F, OnGpu T>
@@ -165,6 +166,17 @@ void sum_taken_rows(Cuda, View<const T, 2> dy, View<const Id, 1> ids, Index froz
 template <Label Id>
 void token_positions(Cuda, View<const Id, 1> ids, View<const int, 1> begin, View<const int, 1> length, Index padding_id,
                      View<int, 1> position);
+
+// F is Gelu, GeluTanh, Silu or Relu.
+template <class F, OnGpu T>
+void gated(Cuda, F, bool gate_is_first, View<const T, 2> x, View<T, 2> y);
+template <class F, OnGpu T>
+void gated_backward(Cuda, F, bool gate_is_first, View<const T, 2> dy, View<const T, 2> x, View<T, 2> dx);
+
+void rotary_table(Cuda, const RotaryFrequencies& frequencies, View<float, 2> table);
+template <OnGpu T>
+void rotary(Cuda, View<const T, 2> x, View<const float, 2> table, View<const int, 1> position, Index rotated, bool back,
+            View<T, 2> y);
 
 // The rows `ids` of a table. Without ids, they are all row 0.
 template <OnGpu T>

@@ -1,11 +1,12 @@
 #pragma once
 #include <heddle/nn/linear.hpp>
+#include <heddle/ops/gated.hpp>
 #include <heddle/ops/linear_gelu.hpp>
 
 namespace heddle::nn {
 
-/// The activation of a FeedForward, a function of ops/map.hpp.
-enum class Activation { gelu, gelu_tanh, relu };
+/// The activation of a feed-forward network, a function of ops/map.hpp.
+enum class Activation { gelu, gelu_tanh, relu, silu };
 
 /// Two linear maps with an activation between them, named as torch.nn.Sequential(Linear, GELU, Linear) names them.
 template <Floating T = float>
@@ -29,6 +30,7 @@ struct FeedForward {
     switch (activation) {
       case Activation::gelu_tanh: return out(gelu_tanh(in(x)));
       case Activation::relu: return out(relu(in(x)));
+      case Activation::silu: return out(silu(in(x)));
       case Activation::gelu: break;
     }
     return out(linear_gelu(x, in.weight.template as<A>(), in.bias ? in.bias->template as<A>() : Tensor<A>()));
@@ -40,6 +42,61 @@ struct FeedForward {
   static void visit(auto& self, auto&& f) {
     f("0", self.in);
     f("2", self.out);
+  }
+};
+
+/// The options of a GatedFeedForward.
+struct GatedOptions {
+  Activation activation = Activation::gelu;  ///< of the gate
+  Gate gate = Gate::first;                   ///< the half of the first map's columns that passes through the activation
+  bool bias = true;                          ///< whether the linear maps have biases
+};
+
+/// Two linear maps with a gated unit between them (Shazeer 2020): half of the columns of the first map pass through the
+/// activation and are multiplied with the other half.
+template <Floating T = float>
+struct GatedFeedForward {
+  Linear<T> in;           ///< D to 2 * width
+  Linear<T> out;          ///< width to D
+  Activation activation;  ///< of the gate
+  Gate gate;              ///< the gate's half of the columns
+
+  /// Draws the weights of both linear maps. @throws ShapeError for a size below 1.
+  [[gnu::cold]] GatedFeedForward(Index D, Index width, Random& random, const GatedOptions& options = {})
+      : in(require_size("GatedFeedForward", "D", D), 2 * require_size("GatedFeedForward", "width", width), random,
+           options.bias),
+        out(width, D, random, options.bias),
+        activation(options.activation),
+        gate(options.gate) {}
+  /// Copies the members of `other` for clone().
+  GatedFeedForward(const GatedFeedForward& other, Cloning& c)
+      : in(c(other.in)), out(c(other.out)), activation(other.activation), gate(other.gate) {}
+
+  /// Returns out(activation(a) * b), where a and b are the halves of in(x) and a is that of the gate. @throws
+  /// ShapeError unless the last axis of x has extent D.
+  template <Floating A>
+  Tensor<A> operator()(const Tensor<A>& x) const {  // [..., D]
+    return out(gated(in(x)));
+  }
+  template <std::integral A>
+  void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
+
+  /// Visits the members.
+  static void visit(auto& self, auto&& f) {
+    f("in", self.in);
+    f("out", self.out);
+  }
+
+ private:
+  template <Floating A>
+  Tensor<A> gated(const Tensor<A>& x) const {  // [..., 2 * width] to [..., width]
+    switch (activation) {
+      case Activation::gelu_tanh: return gated_gelu_tanh(x, gate);
+      case Activation::relu: return gated_relu(x, gate);
+      case Activation::silu: return gated_silu(x, gate);
+      case Activation::gelu: break;
+    }
+    return gated_gelu(x, gate);
   }
 };
 
