@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Writes folders of RoBERTa, XLM-RoBERTa and CamemBERT to tests/golden/models, and roberta.txt, their results in float64.
+"""Writes folders of BERT's relatives to tests/golden/models, and their results in float64.
 
-    scripts/golden-roberta.py          needs torch and transformers
+    scripts/golden-relatives.py          needs torch and transformers
 
-roberta.txt is in the format of tests/golden/README.md; tests/golden/models/README.md lists the folders. They have no tokenizers: a case
-is a list of ids. Some texts have the token of padding inside, which transformers leaves out when it counts positions.
+roberta.txt has those of RoBERTa, XLM-RoBERTa and CamemBERT, relatives.txt those of MPNet, ELECTRA and ALBERT, in the format of
+tests/golden/README.md; tests/golden/models/README.md lists the folders. They have no tokenizers: a case is a list of ids, and of token
+types for some texts. Some texts have the token of padding inside, which transformers leaves out when it counts the positions of RoBERTa
+and MPNet.
 """
 
 import random
@@ -18,7 +20,14 @@ import golden
 import golden_models as models
 
 VOCABULARY, LONGEST, FIRST_WORD = 61, 24, 5
-CLASS_PREFIX = {"roberta": "Roberta", "xlm-roberta": "XLMRoberta", "camembert": "Camembert"}
+CLASS_PREFIX = {
+    "roberta": "Roberta",
+    "xlm-roberta": "XLMRoberta",
+    "camembert": "Camembert",
+    "mpnet": "MPNet",
+    "electra": "Electra",
+    "albert": "Albert",
+}
 SIZES = {
     "vocab_size": VOCABULARY,
     "hidden_size": 32,
@@ -39,7 +48,7 @@ def texts(padding):
 
 
 def folder(out, name, model_type, head, seed, compute, padding=1, dtype=None, **config):
-    """Writes a folder, and what compute(model, ids) gives for each text."""
+    """Writes a folder, and what compute(out, model, inputs) gives for each text."""
     path = models.OUTPUT / name
     shutil.rmtree(path, ignore_errors=True)
     architecture = getattr(transformers, CLASS_PREFIX[model_type] + head)
@@ -50,39 +59,48 @@ def folder(out, name, model_type, head, seed, compute, padding=1, dtype=None, **
     models.save(model, path)
     model = model.double()
     for i, ids in enumerate(texts(padding)):
-        ids = torch.tensor(ids)
+        inputs = {"input_ids": torch.tensor([ids])}
         out.case(name, str(i))
-        out.tensor("ids", ids)
+        out.tensor("ids", inputs["input_ids"][0])
+        if model_type in ("electra", "albert"):
+            inputs["token_type_ids"] = torch.tensor([[int(t > len(ids) // 2) for t in range(len(ids))]])
+            out.tensor("types", inputs["token_type_ids"][0])
         with torch.no_grad():
-            compute(out, model, ids[None])
+            compute(out, model, inputs)
 
 
-def write_logits(out, model, ids):
-    out.tensor("y", model(ids).logits[0])
+def write_logits(out, model, inputs):
+    out.tensor("y", model(**inputs).logits[0])
 
 
-def write_states(out, model, ids):
+def write_states(out, model, inputs):
     """Writes the last hidden state, and all of them for texts with padding."""
-    states = model(ids, output_hidden_states=True).hidden_states
-    if model.config.pad_token_id in ids[0]:
+    states = model(**inputs, output_hidden_states=True).hidden_states
+    if model.config.pad_token_id in inputs["input_ids"]:
         out.tensors(**{f"hidden{i}": state[0] for i, state in enumerate(states)})
     out.tensor("y", states[-1][0])
 
 
-def write_span(out, model, ids):
-    result = model(ids)
+def write_span(out, model, inputs):
+    result = model(**inputs)
     out.tensor("y", torch.stack([result.start_logits[0], result.end_logits[0]], -1))
 
 
-def write_masked(out, model, ids):
+def write_masked(out, model, inputs):
     """Writes the logits of the first, the middle and the last row."""
-    rows = torch.tensor([0, ids.shape[1] // 2, ids.shape[1] - 1])
-    out.tensors(rows=rows, y=model(ids).logits[0][rows])
+    T = inputs["input_ids"].shape[1]
+    rows = torch.tensor([0, T // 2, T - 1])
+    out.tensors(rows=rows, y=model(**inputs).logits[0][rows])
 
 
-def main():
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
+def write_buckets(out):
+    """Writes the buckets of MPNet's bias for the distances from -300 to 300."""
+    distances = torch.arange(-300, 301)
+    out.case("buckets", "mpnet")
+    out.tensors(distances=distances, buckets=transformers.models.mpnet.modeling_mpnet.MPNetEncoder.relative_position_bucket(distances))
+
+
+def write_roberta():
     out = golden.Golden()
     labels = {"id2label": {0: "bad", 1: "so-so", 2: "good"}}
     one, bf16 = {"id2label": {0: "LABEL_0"}}, torch.bfloat16
@@ -93,7 +111,38 @@ def main():
     folder(out, "roberta_question", "xlm-roberta", "ForQuestionAnswering", 45, write_span, dtype=bf16, type_vocab_size=2)
     folder(out, "roberta_mask", "roberta", "ForMaskedLM", 46, write_masked, padding=3, dtype=bf16, hidden_act="gelu_new")
     folder(out, "roberta_encoder", "xlm-roberta", "Model", 47, write_states, dtype=bf16)
-    golden.write(out, "models/roberta.txt", f"golden-roberta.py (transformers {transformers.__version__})")
+    golden.write(out, "models/roberta.txt", f"golden-relatives.py (transformers {transformers.__version__})")
+
+
+def write_relatives():
+    out, bf16 = golden.Golden(), torch.bfloat16
+    write_buckets(out)
+    three, narrow = {"num_labels": 3, "dtype": bf16}, {"embedding_size": 12, "type_vocab_size": 2, "padding": 3, "dtype": bf16}
+    shared = {**narrow, "num_hidden_layers": 5, "num_hidden_groups": 2, "inner_group_num": 2}
+    answer = {"num_labels": 2}
+    folder(out, "mpnet", "mpnet", "ForSequenceClassification", 51, write_logits, hidden_act="gelu_new", **three)
+    folder(out, "mpnet_tagger", "mpnet", "ForTokenClassification", 52, write_logits, **three)
+    folder(out, "mpnet_question", "mpnet", "ForQuestionAnswering", 53, write_span, dtype=bf16)
+    folder(out, "mpnet_mask", "mpnet", "ForMaskedLM", 54, write_masked, dtype=bf16, hidden_act="relu")
+    folder(out, "mpnet_encoder", "mpnet", "Model", 55, write_states, dtype=bf16)
+    folder(out, "electra", "electra", "ForSequenceClassification", 61, write_logits, **{**narrow, **three}, hidden_act="relu")
+    folder(out, "electra_tagger", "electra", "ForTokenClassification", 62, write_logits, **{**narrow, **three})
+    folder(out, "electra_question", "electra", "ForQuestionAnswering", 63, write_span, **narrow)
+    folder(out, "electra_mask", "electra", "ForMaskedLM", 64, write_masked, **narrow, hidden_act="gelu_new")
+    folder(out, "electra_encoder", "electra", "Model", 65, write_states, **{**narrow, "embedding_size": 32})
+    folder(out, "albert", "albert", "ForSequenceClassification", 71, write_logits, **{**narrow, **three})
+    folder(out, "albert_tagger", "albert", "ForTokenClassification", 72, write_logits, **{**shared, **three})
+    folder(out, "albert_question", "albert", "ForQuestionAnswering", 73, write_span, **shared, **answer, hidden_act="gelu")
+    folder(out, "albert_mask", "albert", "ForMaskedLM", 74, write_masked, **narrow, hidden_act="gelu_new")
+    folder(out, "albert_encoder", "albert", "Model", 75, write_states, **{**shared, "embedding_size": 32})
+    golden.write(out, "models/relatives.txt", f"golden-relatives.py (transformers {transformers.__version__})")
+
+
+def main():
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    write_roberta()
+    write_relatives()
 
 
 if __name__ == "__main__":

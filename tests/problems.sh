@@ -320,7 +320,7 @@ for flag in --text --label --format=tsv --text-pair; do
   [[ $flag == *=* ]] && words=("$flag") || words=("$flag" text)
   refusal "token: ${flag%=*} is refused" "^${flag%=*}: --problem token reads CoNLL files, which have no such choice$" "$bert" --problem token --model pre --train train.conll --valid dev.conll "${words[@]}"
 done
-refusal 'token: --from-scratch is refused' '^--problem token needs a folder of BERT, DistilBERT or RoBERTa; --from-scratch has none$' "$bert" --problem token --from-scratch --train train.conll --valid dev.conll
+refusal 'token: --from-scratch is refused' '^--problem token needs a folder of a BERT or a relative; --from-scratch has none$' "$bert" --problem token --from-scratch --train train.conll --valid dev.conll
 refusal 'token: a pre-norm encoder is refused' "^scratch/config.json: 'architectures' is 'PreNormForSequenceClassification', whose head is not that of --problem token$" "$bert" --problem token --model scratch --train train.conll --valid dev.conll
 refusal 'an unknown problem is refused' "^--problem: 'tokens' is not one of single, multi, regression, token, pair$" "$bert" --problem tokens --model pre
 # The objective of each kind of run.

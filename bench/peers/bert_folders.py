@@ -1,4 +1,4 @@
-"""Writes a folder below DIR for each case: a BERT, DistilBERT or RoBERTa classifier of transformers with random weights.
+"""Writes a folder below DIR for each case: a classifier of transformers on a BERT or a relative with random weights.
 
     bench/peers/bert_folders.py DIR --vocab FILE [--base-only]
 
@@ -10,40 +10,43 @@ import os
 from dataclasses import dataclass, field
 
 import torch
-from transformers import (
-    AutoModelForSequenceClassification,
-    BertConfig,
-    BertForSequenceClassification,
-    BertTokenizer,
-    CamembertConfig,
-    CamembertForSequenceClassification,
-    DistilBertConfig,
-    DistilBertForSequenceClassification,
-    RobertaConfig,
-    RobertaForSequenceClassification,
-    XLMRobertaConfig,
-    XLMRobertaForSequenceClassification,
-)
+import transformers
+from transformers import AutoModelForSequenceClassification, BertTokenizer
 from transformers.utils import logging
 
 logging.disable_progress_bar()
 
-MODELS = {
-    "bert": (BertConfig, BertForSequenceClassification),
-    "distilbert": (DistilBertConfig, DistilBertForSequenceClassification),
-    "roberta": (RobertaConfig, RobertaForSequenceClassification),
-    "xlm-roberta": (XLMRobertaConfig, XLMRobertaForSequenceClassification),
-    "camembert": (CamembertConfig, CamembertForSequenceClassification),
+CLASSES = {  # the beginning of the names of each model_type's classes
+    "bert": "Bert",
+    "distilbert": "DistilBert",
+    "roberta": "Roberta",
+    "xlm-roberta": "XLMRoberta",
+    "camembert": "Camembert",
+    "mpnet": "MPNet",
+    "electra": "Electra",
+    "albert": "Albert",
 }
-LIKE_BERT = ("bert", "roberta", "xlm-roberta", "camembert")
+LIKE_BERT = [family for family in CLASSES if family != "distilbert"]
 SIZES = {  # the names of the sizes in each configuration
     **dict.fromkeys(LIKE_BERT, ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act")),
     "distilbert": ("dim", "n_layers", "n_heads", "hidden_dim", "activation"),
 }
 DROPOUTS = {
     **dict.fromkeys(LIKE_BERT, ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout")),
+    "mpnet": ("hidden_dropout_prob", "attention_probs_dropout_prob"),
+    "albert": ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob"),
     "distilbert": ("dropout", "attention_dropout", "seq_classif_dropout"),
 }
+
+
+def class_of(family, part):
+    """Returns a class of transformers, such as BertConfig."""
+    return getattr(transformers, CLASSES[family] + part)
+
+
+def has_pooler(family):
+    """Returns whether the encoder without a head has a pooler that can be left out."""
+    return family not in ("distilbert", "electra")
 
 
 @dataclass
@@ -63,11 +66,22 @@ class Case:
     def config(self):
         sizes = (self.width, self.layers, self.heads, self.ff_width, self.activation)
         named = dict(zip(SIZES[self.family], sizes))
-        return MODELS[self.family][0](**named, num_labels=self.classes, **self.extra)
+        return class_of(self.family, "Config")(**named, num_labels=self.classes, **self.extra)
+
+    def has_types(self):
+        """Returns whether the model has two token types, such as those of a pair."""
+        return getattr(self.config(), "type_vocab_size", 1) > 1
 
 
 BERT_BASE = Case("bert-base")
 DISTILBERT_BASE = Case("distilbert-base", "distilbert", layers=6)
+BEHIND_PADDING = {"max_position_embeddings": 514}  # for 512 tokens, because positions count from the row behind that of the padding
+RELATIVES_BASE = [
+    Case("roberta-base", "roberta", extra={**BEHIND_PADDING, "type_vocab_size": 1}),
+    Case("mpnet-base", "mpnet", extra=BEHIND_PADDING),
+    Case("electra-base", "electra", extra={"embedding_size": 768}),
+    Case("albert-base", "albert", activation="gelu_new"),
+]
 BASE = [BERT_BASE, DISTILBERT_BASE]
 ODD = [
     Case("bert-33x3", "bert", 33, 2, 3, 77, classes=5),
@@ -78,6 +92,16 @@ ODD = [
     Case("distilbert-33x3", "distilbert", 33, 3, 3, 19, classes=4),
     Case("distilbert-20x5", "distilbert", 20, 2, 5, 7, "relu", extra={"sinusoidal_pos_embds": True}),
     Case("distilbert-128x2", "distilbert", 128, 2, 2, 512, classes=11),
+]
+RELATIVES_ODD = [
+    Case("roberta-33x3", "roberta", 33, 2, 3, 77, extra={**BEHIND_PADDING, "type_vocab_size": 1}),
+    Case("xlm-roberta-130x13", "xlm-roberta", 130, 3, 13, 261, "relu", extra={**BEHIND_PADDING, "type_vocab_size": 1}),
+    Case("mpnet-33x3", "mpnet", 33, 2, 3, 77, classes=5, extra=BEHIND_PADDING),
+    Case("mpnet-128x2", "mpnet", 128, 3, 2, 512, "relu", extra={**BEHIND_PADDING, "layer_norm_eps": 1e-5}),
+    Case("electra-48x4", "electra", 48, 3, 4, 96, extra={"embedding_size": 17}),
+    Case("electra-20x5", "electra", 20, 2, 5, 7, "gelu_new", extra={"embedding_size": 20}),
+    Case("albert-33x3", "albert", 33, 5, 3, 77, "gelu_new", extra={"embedding_size": 12, "num_hidden_groups": 2, "inner_group_num": 2}),
+    Case("albert-128x2", "albert", 128, 3, 2, 512, "relu", extra={"embedding_size": 128}),
 ]
 
 
@@ -92,7 +116,7 @@ def draw(model, width):
 def make_folder(folder, case, vocab, seed=1, wide=True):
     """Writes the case's classifier and the tokenizer. Returns the folder. The weights are from draw() if `wide`, else transformers' own."""
     torch.manual_seed(seed)
-    model = MODELS[case.family][1](case.config())
+    model = class_of(case.family, "ForSequenceClassification")(case.config())
     if wide:
         draw(model, case.width)
     model.save_pretrained(folder)

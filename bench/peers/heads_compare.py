@@ -21,7 +21,7 @@ import time
 
 import torch
 import transformers
-from bert_folders import BASE, DROPOUTS, ODD, draw
+from bert_folders import BASE, DROPOUTS, ODD, RELATIVES_BASE, RELATIVES_ODD, class_of, draw
 from sentence_transformers import CrossEncoder
 from transformers import BertTokenizerFast, TokenClassificationPipeline
 
@@ -36,8 +36,13 @@ HEADS = {
     "fill": ("ForMaskedLM", "fill", {}),
 }
 BF16_ERRORS = 2.0  # the greatest error allowed in bf16, as a multiple of PyTorch's
-CASES = {"odd": ODD, "base": BASE, "all": [*ODD, *BASE]}
-CLASSES = {"bert": "Bert", "distilbert": "DistilBert"}
+CASES = {
+    "odd": ODD,
+    "base": BASE,
+    "relatives": RELATIVES_ODD,
+    "relatives-base": RELATIVES_BASE,
+    "all": [*ODD, *RELATIVES_ODD, *BASE, *RELATIVES_BASE],
+}
 
 
 def read_texts(folder, count):
@@ -60,14 +65,14 @@ def make_folder(folder, case, name, vocab):
     sizes = case.config()
     for key, value in config.items():
         setattr(sizes, key, value)
-    model = getattr(transformers, CLASSES[case.family] + architecture)(sizes)
+    model = class_of(case.family, architecture)(sizes)
     draw(model, case.width)
     model.save_pretrained(folder)
     BertTokenizerFast(vocab=vocab, do_lower_case=True, model_max_length=512).save_pretrained(folder)
 
 
 def load(folder, case, name, dtype):
-    architecture = getattr(transformers, CLASSES[case.family] + HEADS[name][0])
+    architecture = class_of(case.family, HEADS[name][0])
     quiet = dict.fromkeys(DROPOUTS[case.family], 0.0)
     return architecture.from_pretrained(folder, dtype=dtype, **quiet).eval()
 
@@ -75,7 +80,7 @@ def load(folder, case, name, dtype):
 def inputs_of(tokenizer, case, a, b=None):
     # Without the lists, transformers takes a pair whose second text is empty for a single text.
     inputs = tokenizer([a], None if b is None else [b], truncation=True, max_length=512, return_tensors="pt")
-    if case.family == "distilbert" or case.extra.get("type_vocab_size") == 1:
+    if not case.has_types():
         inputs.pop("token_type_ids", None)
     return inputs
 
@@ -148,13 +153,13 @@ def same_entities(a, b):
 def compare_tags(options, folder, case, texts):
     """Compares entities. Returns whether they are equal, and a text for the table."""
     tokenizer = BertTokenizerFast.from_pretrained(folder)
-    if case.family == "distilbert" or case.extra.get("type_vocab_size") == 1:
+    if not case.has_types():
         tokenizer.model_input_names = ["input_ids", "attention_mask"]
     exactly, plainly = (
         TokenClassificationPipeline(model=remember(load(folder, case, "tag", dtype)), tokenizer=tokenizer, device="cpu")
         for dtype in (torch.float64, torch.float32)
     )
-    found = heddle(options.program, "tag", folder, a=texts, aggregations=AGGREGATIONS, alone=case in ODD)
+    found = heddle(options.program, "tag", folder, a=texts, aggregations=AGGREGATIONS, alone=case not in [*BASE, *RELATIVES_BASE])
     wrong, unclear, compared = int(not found.get("same_alone", True)), 0, 0
     for i, text in enumerate(texts):
         for aggregation in AGGREGATIONS:

@@ -27,7 +27,7 @@ import sys
 
 import torch
 import transformers
-from bert_folders import BASE, MODELS, ODD, draw
+from bert_folders import BASE, ODD, class_of, draw
 from comparison import THREADS, check
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer, SparseEncoder
 from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
@@ -162,8 +162,7 @@ class Bench:
         path = self.path(f"{case.name}{head}")
         if not os.path.exists(path):
             torch.manual_seed(1)
-            of_model = MODELS[case.family][1]
-            model = getattr(transformers, of_model.__name__.replace("ForSequenceClassification", head or "Model"))(case.config())
+            model = class_of(case.family, head or "Model")(case.config())
             draw(model, case.width)
             model.save_pretrained(path)
             vocab = os.path.join(self.options.data, "vocab/bert-base-uncased-vocab.txt")

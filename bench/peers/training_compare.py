@@ -30,7 +30,7 @@ from dataclasses import dataclass, field, replace
 import torch
 import torch.nn.functional as F
 import transformers
-from bert_folders import Case, draw
+from bert_folders import DROPOUTS, Case, class_of, draw, has_pooler
 from safetensors.torch import load_file
 from sentence_transformers.sentence_transformer import losses as sentence_losses
 
@@ -41,17 +41,22 @@ IGNORED = -100
 DOUBLE_BOUND, FLOAT_FACTOR = 1e-9, 2
 ROUNDING = 1e-12  # of the largest gradient of a model in float64: gradients below are 0 but for rounding errors
 SIZES = {"vocab_size": VOCABULARY, "max_position_embeddings": POSITIONS}
-QUIET = {
-    "bert": {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "classifier_dropout": 0.0},
-    "distilbert": {"dropout": 0.0, "attention_dropout": 0.0, "seq_classif_dropout": 0.0, "qa_dropout": 0.0},
-}
-BERT = Case("bert", "bert", 33, 2, 3, 77, extra={**SIZES, **QUIET["bert"]})
-DISTILBERT = Case("distilbert", "distilbert", 35, 2, 5, 51, extra={**SIZES, **QUIET["distilbert"]})
-# Some texts have a 1 inside, the padding of these models, which is left out when positions are counted.
-ROBERTA = Case("roberta", "roberta", 33, 2, 3, 77, extra={**SIZES, **QUIET["bert"], "type_vocab_size": 1})
-CAMEMBERT = Case("camembert", "camembert", 35, 2, 5, 51, extra={**SIZES, **QUIET["bert"], "type_vocab_size": 1})
-XLM_ROBERTA = Case("xlm-roberta", "xlm-roberta", 33, 2, 3, 77, "relu", extra={**SIZES, **QUIET["bert"], "type_vocab_size": 2})
-CLASSES_OF_FAMILY = {"bert": "Bert", "distilbert": "DistilBert", "roberta": "Roberta", "camembert": "Camembert", "xlm-roberta": "XLMRoberta"}
+
+
+def quiet_case(family, *sizes, **extra):
+    """Returns a case without dropout."""
+    return Case(family, family, *sizes, extra={**SIZES, **dict.fromkeys(DROPOUTS[family], 0.0), **extra})
+
+
+BERT = quiet_case("bert", 33, 2, 3, 77)
+DISTILBERT = quiet_case("distilbert", 35, 2, 5, 51, qa_dropout=0.0)
+# Some texts have a 1 inside, the padding of RoBERTa and MPNet, which is left out when positions are counted.
+ROBERTA = quiet_case("roberta", 33, 2, 3, 77, type_vocab_size=1)
+CAMEMBERT = quiet_case("camembert", 35, 2, 5, 51, type_vocab_size=1)
+XLM_ROBERTA = quiet_case("xlm-roberta", 33, 2, 3, 77, "relu", type_vocab_size=2)
+MPNET = quiet_case("mpnet", 33, 2, 3, 77)
+ELECTRA = quiet_case("electra", 35, 2, 5, 51, embedding_size=18)
+ALBERT = quiet_case("albert", 33, 4, 3, 77, "gelu_new", embedding_size=18, num_hidden_groups=2)
 HEADS = {"texts": "ForSequenceClassification", "tokens": "ForTokenClassification", "masks": "ForMaskedLM", "vectors": "Model"}
 
 
@@ -70,7 +75,7 @@ class Training:
 
     def architecture(self):
         head = "ForQuestionAnswering" if self.loss == "answers" else HEADS[self.model]
-        return getattr(transformers, CLASSES_OF_FAMILY[self.base.family] + head)
+        return class_of(self.base.family, head)
 
 
 RANKING = {"temperature": 0.05}
@@ -97,20 +102,31 @@ TRAININGS = [
     Training("answers, XLM-RoBERTa", "tokens", "answers", XLM_ROBERTA),
     Training("masks, RoBERTa", "masks", "masks", ROBERTA),
     Training("negatives, XLM-RoBERTa", "vectors", "ranking", XLM_ROBERTA, columns=2, texts=9, settings=RANKING),
+    *(
+        one
+        for name, base in (("MPNet", MPNET), ("ELECTRA", ELECTRA), ("ALBERT", ALBERT))
+        for one in (
+            Training(f"classes, {name}", "texts", "classes", base, outputs=5),
+            Training(f"words, {name}", "tokens", "labels", base, outputs=7),
+            Training(f"answers, {name}", "tokens", "answers", base),
+            Training(f"masks, {name}", "masks", "masks", base),
+            Training(f"negatives, {name}", "vectors", "ranking", base, columns=2, texts=9, settings=RANKING),
+        )
+    ),
 ]
 
 
 def make_model(training, folder, seed):
     torch.manual_seed(seed)
     config = replace(training.base, classes=training.outputs).config()
-    options = {"add_pooling_layer": False} if training.model == "vectors" and training.base.family != "distilbert" else {}
+    options = {"add_pooling_layer": False} if training.model == "vectors" and has_pooler(training.base.family) else {}
     model = training.architecture()(config, **options)
     draw(model, training.base.width)
     model.save_pretrained(folder)
 
 
 def load_model(training, folder, dtype):
-    options = {"add_pooling_layer": False} if training.model == "vectors" and training.base.family != "distilbert" else {}
+    options = {"add_pooling_layer": False} if training.model == "vectors" and has_pooler(training.base.family) else {}
     return training.architecture().from_pretrained(folder, dtype=dtype, **options).train()
 
 
@@ -155,7 +171,7 @@ def draw_step(training, numbers):
                     step["labels"].append(one[place])
                     one[place] = MASK
                 row += 1
-    if training.loss in ("pair", "answers"):  # the second text begins anywhere after [CLS]
+    if training.loss in ("pair", "answers") and training.base.has_types():  # the second text begins anywhere after [CLS]
         cuts = [numbers.randrange(1, len(one)) for one in texts]
         step["types"] = [[int(place >= cut) for place in range(len(one))] for one, cut in zip(texts, cuts)]
     return step

@@ -33,8 +33,7 @@ std::optional<ViewFlags> parse(int argc, char** argv) {
   ViewFlags f;
   std::string layer, head, second;
   app.set_version_flag("--version", version_text());
-  app.add_option("--model", f.model,
-                 "Hugging Face folder of BERT, DistilBERT or RoBERTa, or the --out folder of a trainer")
+  app.add_option("--model", f.model, "Hugging Face folder of a BERT or a relative, or the --out folder of a trainer")
       ->required()
       ->type_name("DIR");
   app.add_option("--text", f.text, "Text to show")->required()->type_name("TEXT");

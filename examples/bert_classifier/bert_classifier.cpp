@@ -1,5 +1,5 @@
 // bert_classifier: fine-tunes, evaluates and applies models with a head from Hugging Face folders of BERT, DistilBERT
-// and RoBERTa, trains an encoder from scratch, and pre-trains BERT and RoBERTa on plain text.
+// and their relatives, trains an encoder from scratch, and pre-trains one on plain text.
 #include <optional>
 
 #include "setup.hpp"

@@ -1,5 +1,5 @@
-// Masked language modelling (Devlin et al. 2019, section 3.1): BERT or RoBERTa learns to restore tokens that are hidden
-// from it.
+// Masked language modelling (Devlin et al. 2019, section 3.1): a BERT or one of its relatives learns to restore tokens
+// that are hidden from it.
 #pragma once
 #include <heddle/models/bert.hpp>
 

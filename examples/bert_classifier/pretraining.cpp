@@ -22,9 +22,9 @@ class BertPretraining : public BertProgram {
     for (const char* flag : {"--problem", "--task", "--train", "--text", "--text-pair", "--label", "--label-weights"})
       require(!setup_.flags().is_given(flag), "--pretrain and ", flag, " exclude each other");
     const models::BertConfig* const sizes = setup_.config().bert();
-    require<FileError>(sizes && sizes->family != models::BertFamily::distilbert,
-                       io::printable(setup_.folder() + "/config.json"),
-                       ": must be the configuration of BERT or RoBERTa to be pre-trained");
+    require<FileError>(
+        sizes && sizes->family != models::BertFamily::distilbert, io::printable(setup_.folder() + "/config.json"),
+        ": describes a model that --pretrain does not train; it trains BERT, RoBERTa, MPNet, ELECTRA and ALBERT");
     const nlohmann::json& config = setup_.config().json;
     const nlohmann::json tied =
         config.is_object() ? config.value("tie_word_embeddings", nlohmann::json()) : nlohmann::json();

@@ -43,7 +43,8 @@ struct BertFlags {
     add_choice(app, "--freeze", freeze, {"none", "embeddings", "encoder"}, "Part of the model that is not trained");
     add_switch(app, "--pad-to-max", pad_to_max, "Pad every text to --max-length, to compare with packed batches");
     add_switch(app, "--from-scratch", from_scratch, "Train an encoder from random weights");
-    add_choice(app, "--architecture", architecture, {"auto", "prenorm", "bert", "distilbert", "roberta"},
+    add_choice(app, "--architecture", architecture,
+               {"auto", "prenorm", "bert", "distilbert", "roberta", "mpnet", "electra", "albert"},
                "Architecture of a new model; auto: bert for --pretrain, prenorm for --from-scratch");
     add_paths(app, "--pretrain", pretrain,
               "Pre-train BERT or RoBERTa as a masked language model on the lines of a text file, or on a token file; "
@@ -206,7 +207,7 @@ class BertSetup {
     require(!flags_.is_given("--architecture") || scratch || pretrain,
             "--architecture needs --from-scratch or --pretrain");
     require(!pretrain || (own_.architecture != "prenorm" && own_.architecture != "distilbert"), "--pretrain has no ",
-            "--architecture ", own_.architecture, "; it has bert and roberta");
+            "--architecture ", own_.architecture, "; it has bert, roberta, mpnet, electra and albert");
     if (flags_.model.empty()) return;
     for (const char* flag : {"--layers", "--d-model", "--heads", "--ff-width", "--uncased", "--architecture"})
       require(!flags_.is_given(flag), flag, ": the model in --model has its own");
@@ -270,18 +271,27 @@ class BertSetup {
                                       ",\n  \"tokenizer_class\": \"BertTokenizer\"\n}\n";
   }
 
-  // Sets what depends on --architecture.
+  // Sets what depends on --architecture. What no flag gives is as in transformers.
   void set_family(models::BertConfig& config, const std::string& vocabulary) const {
-    if (own_.architecture == "distilbert") {
-      config.family = models::BertFamily::distilbert;
-      config.types = 0;
-      config.classifier_dropout = 0.2;  // as in transformers
-    } else if (own_.architecture == "roberta") {
-      config.family = models::BertFamily::roberta;
+    const models::BertConfig absent = models::detail::find_model_type(own_.architecture)->absent;
+    config.family = absent.family;
+    config.classifier_dropout = absent.classifier_dropout;
+    config.activation = absent.activation;
+    config.dropout = absent.dropout;
+    config.attention_dropout = absent.attention_dropout;
+    config.embedding_width = std::min(absent.embedding_width, config.D);
+    if (!models::detail::form_of(config.family).has_types) config.types = 0;
+    if (config.family == models::BertFamily::roberta) {
       const std::int32_t padding = tokens_->find("[PAD]");
       require<FileError>(padding != text::Vocabulary::none, io::printable(vocabulary),
                          ": has no [PAD], from which RoBERTa counts positions");
       config.padding_id = padding;
+    } else if (config.family == models::BertFamily::mpnet) {
+      config.padding_id = absent.padding_id;
+      const std::string token(config.vocabulary > 1 ? tokens_->token(1) : "");
+      require<FileError>(token == "[PAD]" || token.starts_with("[unused"), io::printable(vocabulary), ": token 1 is ",
+                         io::quoted_name(token),
+                         " but must be [PAD] or an unused token, because MPNet counts positions from it");
     }
   }
 
@@ -316,7 +326,7 @@ struct BertProgram {
   static constexpr bool free_length = true;
   static constexpr const char* unused_flags[] = {"--head-dim"};
   static constexpr const char* description =
-      "Fine-tunes, evaluates and applies BERT, DistilBERT and RoBERTa classifiers, and pre-trains BERT and RoBERTa.";
+      "Fine-tunes, evaluates and applies BERT and its relatives with every head, and pre-trains them.";
   static TrainerFlags defaults() { return fine_tuning_flags(3, 5e-5); }
 };
 

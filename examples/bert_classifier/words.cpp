@@ -20,9 +20,9 @@ class WordSystem : public FineTuning {
 
   WordSystem(const Setup& setup, const Flags& own) : FineTuning(setup, own, "word labels", "ForTokenClassification") {
     require(own.from_scratch == "no",
-            "--problem token needs a folder of BERT, DistilBERT or RoBERTa; --from-scratch has none");
+            "--problem token needs a folder of a BERT or a relative; --from-scratch has none");
     require<FileError>(setup_.config().bert(), setup_.config_file(),
-                       ": must be the configuration of BERT, DistilBERT or RoBERTa to label words");
+                       ": describes a heddle-prenorm model, which cannot label words");
     for (const char* flag : {"--task", "--text", "--text-pair", "--label", "--format", "--label-weights"})
       require(!setup_.flags().is_given(flag), flag, ": --problem token reads CoNLL files, which have no such choice");
     setup_.use_offsets();

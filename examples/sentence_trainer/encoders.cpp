@@ -11,7 +11,8 @@ namespace of_sentences = models::detail;
 
 struct NamedPooler {
   nn::Linear<> pooler;
-  static void visit(auto& self, auto&& f) { f("pooler.dense", self.pooler); }
+  const char* name;
+  static void visit(auto& self, auto&& f) { f(self.name, self.pooler); }
 };
 
 class EncoderSystem : public SentenceProgram {
@@ -95,7 +96,7 @@ class EncoderSystem : public SentenceProgram {
   }
   Model make_model(Random& random) const {
     SentenceTrainee model(std::move(state_->model), training_, prompt_tokens_, state_->width, sets_);
-    if (state_->config.bert()->family != models::BertFamily::distilbert) model.pooler = read_pooler(random);
+    if (*model.pooler_name) model.pooler = read_pooler(model.pooler_name, random);
     if (own_.freeze == "embeddings")
       each_parameter(model.model.encoder.embeddings, [](const Name&, auto& p) { p.freeze(); });
     return model;
@@ -174,14 +175,14 @@ class EncoderSystem : public SentenceProgram {
   }
 
   // Returns the pooler of the model's folder, or a new one. It is not trained.
-  nn::Linear<> read_pooler(Random& random) const {
+  nn::Linear<> read_pooler(const std::string& name, Random& random) const {
     const models::BertConfig& config = *state_->config.bert();
-    NamedPooler named{nn::Linear<>(config.D, config.D, random)};
+    NamedPooler named{nn::Linear<>(config.D, config.D, random), name.c_str()};
     of_sentences::draw_as_bert(named.pooler, random, config.deviation);
     const std::string prefix = std::string(models::encoder_name(config.family)) + '.';
     const auto rename = [&](const std::string& weight) {
       const std::string shortened_name = weight.substr(weight.starts_with(prefix) ? prefix.size() : 0);
-      return shortened_name.starts_with("pooler.dense.") ? shortened_name : std::string();
+      return shortened_name.starts_with(name + '.') ? shortened_name : std::string();
     };
     const io::WeightFiles files(transformer_);
     io::load(named, files.weights(rename), [](const std::string&) { return true; });

@@ -58,8 +58,9 @@ struct SentenceTrainee {
   static constexpr bool compares_rows = true;
 
   models::detail::SentenceModel model;
-  // The pooler of BERT. No vector reads it, but transformers misses it in a folder without it.
+  // The pooler of BERT and of some relatives. No vector reads it, but transformers misses it in a folder without it.
   std::optional<nn::Linear<>> pooler{};
+  const char* pooler_name;  // empty if the model has none
   SentenceTraining training;
   Index prompt;      // tokens of the prompt before each text
   Index dimensions;  // elements of a vector
@@ -67,7 +68,12 @@ struct SentenceTrainee {
 
   SentenceTrainee(models::detail::SentenceModel m, const SentenceTraining& t, Index prompt_tokens, Index width,
                   std::shared_ptr<const TextSets> s)
-      : model(std::move(m)), training(t), prompt(prompt_tokens), dimensions(width), sets(std::move(s)) {}
+      : model(std::move(m)),
+        pooler_name(models::detail::form_of(model.encoder.config.family).pooler),
+        training(t),
+        prompt(prompt_tokens),
+        dimensions(width),
+        sets(std::move(s)) {}
 
   Index width() const { return dimensions; }
 
@@ -220,7 +226,7 @@ struct SentenceTrainee {
 
   static void visit(auto& self, auto&& f) {
     f("", self.model.encoder);
-    f("pooler.dense", self.pooler);
+    f(self.pooler_name, self.pooler);
   }
 
  private:

@@ -11,26 +11,30 @@ using models::BertFamily;
 
 namespace {
 
-constexpr BertFamily all_families[] = {BertFamily::bert, BertFamily::distilbert, BertFamily::roberta};
+constexpr BertFamily all_families[] = {BertFamily::bert,  BertFamily::distilbert, BertFamily::roberta,
+                                       BertFamily::mpnet, BertFamily::electra,    BertFamily::albert};
 
 // Returns a configuration of small, mostly different sizes. Its weights are so large that different texts give
 // different outputs.
 BertConfig tiny_bert(BertFamily family, Index layers) {
-  const bool bert = family == BertFamily::bert, roberta = family == BertFamily::roberta;
+  const bool bert = family == BertFamily::bert;
+  const bool has_types = bert || family == BertFamily::electra || family == BertFamily::albert;
+  const bool counts_from_padding = family == BertFamily::roberta || family == BertFamily::mpnet;
   return {.family = family,
-          .vocabulary = roberta ? 8 : 7,
+          .vocabulary = counts_from_padding ? 8 : 7,
           .D = 6,
           .layers = layers,
           .heads = 3,
           .ff_width = 5,
           .positions = 5,
-          .types = bert      ? 2
-                   : roberta ? 1
-                             : 0,
+          .types = has_types                       ? 2
+                   : family == BertFamily::roberta ? 1
+                                                   : 0,
           // Finite differences change each row, so no batch has the token of padding.
-          .padding_id = roberta ? std::optional<Index>(7) : std::nullopt,
+          .padding_id = counts_from_padding ? std::optional<Index>(7) : std::nullopt,
           .activation = bert ? nn::Activation::gelu : nn::Activation::gelu_tanh,
-          .deviation = 0.5};
+          .deviation = 0.5,
+          .embedding_width = 4};
 }
 
 struct BertBatch {
@@ -54,8 +58,9 @@ TEST_CASE("models::BertClassifier: gradients match finite differences, with and 
   const BertBatch batch = ragged_batch();
   for (const BertFamily family : all_families) {
     Random random(1);
-    models::BertClassifier<double> model(tiny_bert(family, family == BertFamily::bert ? 2 : 1), 3, random);
-    const Tensor<int> types = family == BertFamily::bert ? batch.types : Tensor<int>();
+    const bool has_two_layers = family == BertFamily::bert || family == BertFamily::albert;
+    models::BertClassifier<double> model(tiny_bert(family, has_two_layers ? 2 : 1), 3, random);
+    const Tensor<int> types = model.config().types > 1 ? batch.types : Tensor<int>();
     expect_parameter_gradients(model, [&] { return model.forward(batch.ids, batch.sequences, {.types = types}); });
     expect_parameter_gradients(model, [&] {
       Random dropout(2);

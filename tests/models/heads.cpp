@@ -182,7 +182,7 @@ TEST_CASE("models::TokenClassifier: refuses folders without its head") {
   const std::string error = error_of([] { TokenClassifier::load(golden_model("mask")); });
   CHECK_THAT(error, ContainsSubstring("missing 2: 'classifier.weight', 'classifier.bias'"));
   CHECK(error_of([] { TokenClassifier::load(golden_model("pre_norm")); }) ==
-        golden_model("pre_norm") + "/config.json: must describe a BERT, DistilBERT or RoBERTa to label tokens");
+        golden_model("pre_norm") + "/config.json: describes a heddle-prenorm model, which cannot label tokens");
 }
 
 TEST_CASE("models::FillMask: gives the probabilities of transformers, alone and among others to the bit") {

@@ -433,8 +433,8 @@ TEST_CASE("models::read_config: settings that no model supports are refused") {
   CHECK(config_error("bert", {{"hidden_dropout_prob", 65535. / 65536}}) == "no error");
   CHECK(config_error("bert", {{"hidden_dropout_prob", 0.999999}}) ==
         "'hidden_dropout_prob' is 0.999999, which is rounded to 1 and drops every element");
-  CHECK(config_error("bert", {{"hidden_act", "silu"}}) ==
-        "'hidden_act' is 'silu' but must be gelu, gelu_new, gelu_pytorch_tanh or relu");
+  CHECK(config_error("bert", {{"hidden_act", "mish"}}) ==
+        "'hidden_act' is 'mish' but must be gelu, gelu_new, gelu_pytorch_tanh, relu, silu or swish");
   CHECK(config_error("distilbert", {{"activation", 1}}) == "'activation' is 1 but must be a string");
   CHECK(config_error("bert", {{"position_embedding_type", "relative_key"}}) ==
         "'position_embedding_type' is 'relative_key' but must be 'absolute'");

@@ -223,7 +223,7 @@ TEST_CASE("models::QuestionAnswerer: a folder that does not fit is refused") {
   const auto load_error = [](const std::string& folder) { return error_of([&] { QuestionAnswerer::load(folder); }); };
   CHECK(load_error("/nowhere") == "/nowhere: is not a folder");
   CHECK(load_error(golden_model("pre_norm")) ==
-        golden_model("pre_norm") + "/config.json: must describe a BERT, DistilBERT or RoBERTa to answer questions");
+        golden_model("pre_norm") + "/config.json: describes a heddle-prenorm model, which cannot answer questions");
   CHECK(load_error(golden_model("bert")) ==
         golden_model("bert") +
             "/model.safetensors: does not hold the weights of this model; missing 2: "

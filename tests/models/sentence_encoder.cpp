@@ -316,7 +316,7 @@ TEST_CASE("models::SentenceEncoder: copies share the model") {
 TEST_CASE("models::SentenceEncoder: modules that heddle does not have are refused") {
   CHECK_THROWS_WITH(SentenceEncoder::load("/nowhere"), "/nowhere: is not a folder");
   CHECK(error_of([] { SentenceEncoder::load(golden_model("pre_norm")); }) ==
-        golden_model("pre_norm") + "/config.json: must describe a BERT, DistilBERT or RoBERTa to embed sentences");
+        golden_model("pre_norm") + "/config.json: describes a heddle-prenorm model, which cannot embed sentences");
   const ModelFolder folder("sentence_mean");
   const std::string path = folder / "modules.json";
   const auto error = [&](const nlohmann::json& modules) {

@@ -118,7 +118,7 @@ TEST_CASE("models::SparseEncoder: folders that heddle does not read are refused"
   CHECK_THROWS_WITH(SparseEncoder::load("/nowhere"), "/nowhere: is not a folder");
   CHECK(error_of([] { SparseEncoder::load(golden_model("pre_norm")); }) ==
         golden_model("pre_norm") +
-            "/config.json: must describe a BERT, DistilBERT or RoBERTa to compute sparse vectors");
+            "/config.json: describes a heddle-prenorm model, which cannot compute sparse vectors");
   CHECK(error_of([] { SparseEncoder::load(golden_model("sentence_mean")); }) ==
         golden_model("sentence_mean") +
             "/sentence_bert_config.json: the transformer's task is 'feature-extraction' but must be 'fill-mask'");

@@ -1,9 +1,10 @@
-// BERT (Devlin et al. 2019), DistilBERT (Sanh et al. 2019) and RoBERTa (Liu et al. 2019): encoders, classifiers and
-// masked language models. XLM-RoBERTa and CamemBERT are RoBERTa with other vocabularies. The names of weights are those
-// of Hugging Face's transformers, so that folders of that library can be loaded.
+// BERT and its relatives, BertFamily: encoders, classifiers and masked language models. XLM-RoBERTa and CamemBERT are
+// RoBERTa with other vocabularies. The names of weights are those of Hugging Face's transformers, so that folders of
+// that library can be loaded.
 #pragma once
 #include <algorithm>
 
+#include <heddle/models/bert_config.hpp>
 #include <heddle/models/forward_options.hpp>
 #include <heddle/nn/attention.hpp>
 #include <heddle/nn/embed_layer_norm.hpp>
@@ -11,6 +12,7 @@
 #include <heddle/nn/feed_forward.hpp>
 #include <heddle/nn/layer_norm.hpp>
 #include <heddle/nn/positions.hpp>
+#include <heddle/nn/relative_positions.hpp>
 #include <heddle/ops/arithmetic.hpp>
 #include <heddle/ops/dropout.hpp>
 #include <heddle/ops/map.hpp>
@@ -18,36 +20,6 @@
 #include <heddle/ops/slice.hpp>
 
 namespace heddle::models {
-
-/// The model families. DistilBERT differs from BERT in three points: it has no token types, no dropout of the
-/// attention's result, and other model heads. RoBERTa differs from BERT in its positions, which are counted from the
-/// row behind that of the padding (nn::PositionOptions), and in its heads.
-enum class BertFamily { bert, distilbert, roberta };
-
-/// The sizes and dropout probabilities of an encoder; the defaults are those of bert-base-uncased.
-struct BertConfig {
-  BertFamily family = BertFamily::bert;              ///< which of the models it is
-  Index vocabulary = 30522;                          ///< V, the number of tokens
-  Index D = 768;                                     ///< width of the rows
-  Index layers = 12;                                 ///< number of layers
-  Index heads = 12;                                  ///< attention heads of a layer
-  Index ff_width = 3072;                             ///< width of the feed-forward networks
-  Index positions = 512;                             ///< maximum number of tokens in a text
-  Index types = 2;                                   ///< token types; DistilBERT has none
-  std::optional<Index> padding_id = 0;               ///< token whose embedding is not trained; RoBERTa needs one
-  nn::Activation activation = nn::Activation::gelu;  ///< activation of the feed-forward networks
-  double eps = 1e-12;                                ///< constant added to the variance in the norms
-  double deviation = 0.02;                           ///< standard deviation of the initial weights
-  double dropout = 0.1;                              ///< dropout after the embeddings and each sublayer
-  double attention_dropout = 0.1;                    ///< dropout of the attention weights
-  double classifier_dropout = 0.1;                   ///< dropout before the classifier
-  double answer_dropout = 0.1;                       ///< dropout before the answers of DistilBERT
-
-  /// Returns the row of the table of positions for the first token of a text. In RoBERTa it follows that of padding_id.
-  Index first_position() const { return family == BertFamily::roberta ? padding_id.value_or(0) + 1 : 0; }
-  /// Returns the rows of the table of positions.
-  Index position_rows() const { return first_position() + positions; }
-};
 
 namespace detail {
 
@@ -67,25 +39,25 @@ void draw_as_bert(M& module, Random& random, double deviation) {
 
 }  // namespace detail
 
-/// The embedding layer: the norm of the sum of word, position and token type embeddings.
+/// The embedding layer: the norm of the sum of word, position and token type embeddings, of width E (BertConfig).
 template <Floating T = float>
 struct BertEmbeddings {
-  nn::Embedding<T> words;                 ///< [V, D]
-  nn::LearnedPositions<T> positions;      ///< [L, D]; [padding_id + 1 + L, D] for RoBERTa
-  std::optional<nn::Embedding<T>> types;  ///< [types, D]; none for DistilBERT
+  nn::Embedding<T> words;                 ///< [V, E]
+  nn::LearnedPositions<T> positions;      ///< [L, E]; [padding_id + 1 + L, E] for RoBERTa and MPNet
+  std::optional<nn::Embedding<T>> types;  ///< [types, E]; none for DistilBERT and MPNet
   nn::LayerNorm<T> norm;                  ///< over the sum
   double dropout;                         ///< dropout probability after the norm
 
   /// Draws the weights; config.types below 1 means no token types. @throws ShapeError for another size below 1, and
-  /// Error for a RoBERTa without a padding_id, for a dropout outside [0, 1) and for an eps or deviation that is
-  /// negative or not finite.
+  /// Error for a RoBERTa or MPNet without a padding_id, for a dropout outside [0, 1) and for an eps or deviation that
+  /// is negative or not finite.
   BertEmbeddings(const BertConfig& config, Random& random)
-      : words(config.vocabulary, config.D, random, {.padding_id = config.padding_id}),
-        positions(config.positions, config.D, random, position_options(config)),
-        norm(config.D, config.eps),
+      : words(config.vocabulary, config.E(), random, {.padding_id = config.padding_id}),
+        positions(config.positions, config.E(), random, position_options(config)),
+        norm(config.E(), config.eps),
         dropout(config.dropout) {
     heddle::detail::require_fraction("BertEmbeddings", "dropout", dropout);
-    if (config.types > 0 && config.family != BertFamily::distilbert) types.emplace(config.types, config.D, random);
+    if (config.types > 0 && detail::form_of(config.family).has_types) types.emplace(config.types, config.E(), random);
     detail::draw_as_bert(*this, random, config.deviation);
     words.clear_padding();
     positions.clear_padding();
@@ -98,13 +70,13 @@ struct BertEmbeddings {
         norm(c(other.norm)),
         dropout(other.dropout) {}
 
-  /// Returns the embeddings [N, D] of the token ids [N]. Absent token types are 0. Dropout is active if and only if
+  /// Returns the embeddings [N, E] of the token ids [N]. Absent token types are 0. Dropout is active if and only if
   /// `random` is given. @throws IndexError for an id or a type that is out of range, and for a sequence with more
   /// tokens than positions, ShapeError for ids that do not fit the sequences and for token types of another shape than
   /// ids, and Error for token types if the model has none.
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences, const Tensor<int>& token_types = {},
-                    Random* random = nullptr) const {  // [N] to [N, D]
+                    Random* random = nullptr) const {  // [N] to [N, E]
 #ifdef HEDDLE_CUDA
     if constexpr (heddle::detail::embeds_on_gpu<T, A>)
       if (nn::detail::embeds_and_norms_on_gpu(words, positions, type_module(), norm))
@@ -127,8 +99,9 @@ struct BertEmbeddings {
 
  private:
   static nn::PositionOptions position_options(const BertConfig& config) {
-    if (config.family != BertFamily::roberta) return {};
-    require(config.padding_id.has_value(), "BertEmbeddings: RoBERTa needs a padding_id, from which positions count");
+    if (!config.counts_from_padding()) return {};
+    require(config.padding_id.has_value(),
+            "BertEmbeddings: RoBERTa and MPNet need a padding_id, from which positions count");
     return {.padding_id = config.padding_id};
   }
   void require_types(const Tensor<int>& ids, const Tensor<int>& token_types) const {
@@ -196,94 +169,133 @@ struct BertLayer {
   /// and one row for each row of the sequences, and Error for a dropout outside [0, 1), before or after rounding.
   template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences, Random* random = nullptr) const {  // [N, D]
-    return after_attention(x, attention(x, sequences, options<A>(random)), random);
+    return (*this)(x, sequences, AttentionOptions<A>(), random);
+  }
+  /// Applies the layer with a bias of the attention, or with keys: sequences of the same rows x, to which the tokens
+  /// attend instead. Other options must have their defaults. @throws ShapeError and Error as above and as attention()
+  /// does.
+  template <Floating A>
+  Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences, AttentionOptions<A> options,
+                       Random* random = nullptr) const {  // [N, D]
+    set(options, random);
+    if (!options.keys) return after_attention(x, attention(x, sequences, options), random);
+    const Tensor<A> product = attention.qkv(x);  // [N, 3 * D]
+    const Index D = x.dim(1);
+    const Tensor<A> y = heddle::attention(columns(product, 0, D), columns(product, D, D), columns(product, 2 * D, D),
+                                          sequences, options);
+    return after_attention(x, attention.out(y), random);
   }
   template <std::integral A>
   void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
 
   /// Returns the first row of each sequence of the layer's result, which is all that a classifier reads. Computes keys
-  /// and values for all rows, and everything else only for the first rows.
+  /// and values for all rows, and everything else only for the first rows. A bias is that of their queries,
+  /// [1, H, 1, T].
   template <Floating A>
-  Tensor<A> first(const Tensor<A>& x, const Sequences& sequences, Random* random = nullptr) const {  // [N, D] to [B, D]
+  Tensor<A> first(const Tensor<A>& x, const Sequences& sequences, Random* random = nullptr,
+                  const Tensor<A>& bias = {}) const {  // [N, D] to [B, D]
     const Tensor<A> weight = attention.qkv.weight.template as<A>(),
-                    bias = attention.qkv.bias ? attention.qkv.bias->template as<A>() : Tensor<A>();
+                    qkv_bias = attention.qkv.bias ? attention.qkv.bias->template as<A>() : Tensor<A>();
     const Index D = x.dim(1);
-    const Tensor<A> rows = first_rows(x, sequences);                                         // [B, D]
-    const auto [query, key_value] = heddle::detail::linear_parts(rows, x, weight, bias, D);  // [B, D] and [N, 2 * D]
+    const Tensor<A> rows = first_rows(x, sequences);                                             // [B, D]
+    const auto [query, key_value] = heddle::detail::linear_parts(rows, x, weight, qkv_bias, D);  // [B, D], [N, 2 * D]
     const Sequences queries = Sequences::packed(sequences.count(), 1).to(sequences.device());
-    AttentionOptions<A> o = options<A>(random);
-    o.heads = attention.heads;
-    o.keys = &sequences;
-    const Tensor<A> y = heddle::attention(query, columns(key_value, 0, D), columns(key_value, D, D), queries, o);
+    AttentionOptions<A> options{.bias = bias, .keys = &sequences};
+    set(options, random);
+    const Tensor<A> y = heddle::attention(query, columns(key_value, 0, D), columns(key_value, D, D), queries, options);
     return after_attention(rows, attention.out(y), random);
   }
 
   /// Returns the attention's queries, keys and weights for the layer's input x, without dropout.
   template <Floating A>
-  nn::AttentionRecord<A> record(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D]
-    return attention.record(x, sequences);
+  nn::AttentionRecord<A> record(const Tensor<A>& x, const Sequences& sequences,
+                                const Tensor<A>& bias = {}) const {  // [N, D]
+    return attention.record(x, sequences, bias);
   }
 
   /// Visits the members.
   static void visit(auto& self, auto&& f) {
-    const auto projections = [](const std::string& prefix, const std::string& q, const std::string& k,
-                                const std::string& v, const char* suffix) {
-      return std::vector<std::string>{prefix + q + suffix, prefix + k + suffix, prefix + v + suffix};
+    const detail::FamilyForm& form = detail::form_of(self.family);
+    const auto projections = [&](const char* suffix) {
+      std::vector<std::string> names{form.query, form.key, form.value};
+      for (std::string& name : names) name += suffix;
+      return names;
     };
-    if (self.family != BertFamily::distilbert) {
-      f(projections("attention.self.", "query", "key", "value", ".weight"), self.attention.qkv.weight);
-      f(projections("attention.self.", "query", "key", "value", ".bias"), self.attention.qkv.bias);
-      f("attention.output.dense", self.attention.out);
-      f("attention.output.LayerNorm", self.attention_norm);
-      f("intermediate.dense", self.ff.in);
-      f("output.dense", self.ff.out);
-      f("output.LayerNorm", self.output_norm);
-    } else {
-      f(projections("attention.", "q_lin", "k_lin", "v_lin", ".weight"), self.attention.qkv.weight);
-      f(projections("attention.", "q_lin", "k_lin", "v_lin", ".bias"), self.attention.qkv.bias);
-      f("attention.out_lin", self.attention.out);
-      f("sa_layer_norm", self.attention_norm);
-      f("ffn.lin1", self.ff.in);
-      f("ffn.lin2", self.ff.out);
-      f("output_layer_norm", self.output_norm);
-    }
+    f(projections(".weight"), self.attention.qkv.weight);
+    f(projections(".bias"), self.attention.qkv.bias);
+    f(form.out, self.attention.out);
+    f(form.attention_norm, self.attention_norm);
+    f(form.ff_in, self.ff.in);
+    f(form.ff_out, self.ff.out);
+    f(form.output_norm, self.output_norm);
   }
 
  private:
+  // Sets the options that the layer decides.
   template <Floating A>
-  AttentionOptions<A> options(Random* random) const {
-    return {.dropout = attention_dropout, .random = random};
+  void set(AttentionOptions<A>& options, Random* random) const {
+    options.heads = attention.heads;
+    options.dropout = attention_dropout;
+    options.random = random;
   }
   template <Floating A>
   Tensor<A> after_attention(const Tensor<A>& x, const Tensor<A>& attended, Random* random) const {
-    const Tensor<A> y = attention_norm(x, attended, family == BertFamily::distilbert ? 0 : dropout, random);
-    return output_norm(y, ff(y), dropout, random);
+    const detail::FamilyForm& form = detail::form_of(family);
+    const Tensor<A> y = attention_norm(x, attended, form.drops_attention ? dropout : 0, random);
+    return output_norm(y, ff(y), form.drops_ff ? dropout : 0, random);
   }
 };
 
-/// The encoder: embeddings and layers, as in transformers' DistilBertModel, or in BertModel and RobertaModel without
-/// their poolers.
+/// The encoder: embeddings and layers, as in transformers' BertModel without its pooler, DistilBertModel, RobertaModel,
+/// MPNetModel, ElectraModel and AlbertModel.
 template <Floating T = float>
 struct BertEncoder {
-  BertConfig config;                 ///< its sizes
-  BertEmbeddings<T> embeddings;      ///< embedding layer
-  std::vector<BertLayer<T>> layers;  ///< all layers, first to last
+  BertConfig config;                                     ///< its sizes
+  BertEmbeddings<T> embeddings;                          ///< embedding layer
+  std::optional<nn::Linear<T>> projection;               ///< [D, E], after the embeddings of ELECTRA and ALBERT
+  std::optional<nn::BucketedPositionBias<T>> distances;  ///< of MPNet's attention, shared by the layers
+  std::vector<BertLayer<T>> layers;                      ///< the layers with weights (BertConfig::layer_of_pass)
 
-  /// Draws the weights. @throws ShapeError and Error as the layers do, and ShapeError for a negative number of layers.
+  /// Draws the weights. @throws ShapeError and Error as the layers do, ShapeError for a negative number of layers, and
+  /// Error for groups or inner layers of ALBERT below 1 and for more groups than layers.
   BertEncoder(const BertConfig& sizes, Random& random) : config(sizes), embeddings(sizes, random) {
     require<ShapeError>(sizes.layers >= 0, "BertEncoder: the number of layers must not be negative, got ",
                         sizes.layers);
-    for (Index i = 0; i < sizes.layers; ++i) layers.emplace_back(sizes, random);
+    if (sizes.family == BertFamily::albert)
+      require(sizes.groups >= 1 && sizes.groups <= std::max<Index>(sizes.layers, 1) && sizes.inner_layers >= 1,
+              "BertEncoder: groups must be from 1 to the number of layers, ", sizes.layers,
+              ", and inner_layers at least 1, got ", sizes.groups, " and ", sizes.inner_layers);
+    if (sizes.has_projection()) {
+      projection.emplace(sizes.E(), sizes.D, random);
+      detail::draw_as_bert(*projection, random, sizes.deviation);
+    }
+    if (sizes.family == BertFamily::mpnet) {
+      distances.emplace(detail::mpnet_buckets, detail::mpnet_greatest_distance, static_cast<int>(sizes.heads));
+      detail::draw_as_bert(*distances, random, sizes.deviation);
+    }
+    for (Index i = 0; i < sizes.layers_with_weights(); ++i) layers.emplace_back(sizes, random);
   }
   /// Copies the members of `other` for clone().
   BertEncoder(const BertEncoder& other, Cloning& c)
-      : config(other.config), embeddings(c(other.embeddings)), layers(c(other.layers)) {}
+      : config(other.config),
+        embeddings(c(other.embeddings)),
+        projection(c(other.projection)),
+        distances(c(other.distances)),
+        layers(c(other.layers)) {}
 
   /// Returns the last hidden state. @throws IndexError, ShapeError and Error as BertEmbeddings::forward does.
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
                     const ForwardOptions<A>& options = {}) const {  // [N] to [N, D]
-    return run(ids, sequences, options, layers.size());
+    return run(ids, sequences, options, config.passes(), bias<A>(sequences, sequences));
+  }
+
+  /// Returns the last hidden state of tokens that attend only to the rows of `keys`, sequences of the same rows.
+  /// @throws IndexError, ShapeError and Error as forward() and attention() do.
+  template <class A = T>
+  Tensor<A> attending_to(const Tensor<int>& ids, const Sequences& sequences, const Sequences& keys,
+                         const ForwardOptions<A>& options = {}) const {  // [N] to [N, D]
+    return run(ids, sequences, options, config.passes(), bias<A>(sequences, keys), &keys);
   }
 
   /// Returns the first row of each sequence of the last hidden state, that of [CLS]; zeros for an empty sequence. The
@@ -292,86 +304,56 @@ struct BertEncoder {
   template <class A = T>
   Tensor<A> first(const Tensor<int>& ids, const Sequences& sequences,
                   const ForwardOptions<A>& options = {}) const {  // [N] to [B, D]
-    if (layers.empty() || options.hidden_states || sequences.has_empty())
+    if (config.passes() == 0 || options.hidden_states || sequences.has_empty())
       return first_rows(forward(ids, sequences, options), sequences);
-    const Tensor<A> x = run(ids, sequences, options, layers.size() - 1);
-    options.record(layers.back(), x, sequences);
-    return layers.back().first(x, sequences, options.random);
+    const Tensor<A> of_all = bias<A>(sequences, sequences);
+    const Index last = config.passes() - 1;
+    const Tensor<A> x = run(ids, sequences, options, last, of_all);
+    const BertLayer<T>& layer = layer_of_pass(last);
+    options.record(layer, x, sequences, of_all);
+    return layer.first(x, sequences, options.random, of_all ? slice(of_all, 2, 0, 1) : of_all);
   }
 
   /// Visits the members.
   static void visit(auto& self, auto&& f) {
     f("embeddings", self.embeddings);
-    f(self.config.family == BertFamily::distilbert ? "transformer.layer" : "encoder.layer", self.layers);
+    f(detail::projection_name(self.config.family), self.projection);
+    f(detail::bias_name, self.distances);
+    for (std::size_t i = 0; i < self.layers.size(); ++i)
+      f(detail::layer_name(self.config, static_cast<Index>(i)), self.layers[i]);
   }
 
  private:
-  // Runs the first `count` layers.
+  const BertLayer<T>& layer_of_pass(Index i) const { return layers[static_cast<std::size_t>(config.layer_of_pass(i))]; }
+  // Returns the bias of the attention [1, H, Tq, Tk], or an empty tensor.
   template <Floating A>
-  Tensor<A> run(const Tensor<int>& ids, const Sequences& sequences, const ForwardOptions<A>& o,
-                std::size_t count) const {
-    Tensor<A> x = embeddings.template forward<A>(ids, sequences, o.types, o.random);  // [N, D]
+  Tensor<A> bias(const Sequences& queries, const Sequences& keys) const {
+    return distances ? distances->template operator()<A>(queries, keys) : Tensor<A>();
+  }
+  // Runs the first `count` passes.
+  template <Floating A>
+  Tensor<A> run(const Tensor<int>& ids, const Sequences& sequences, const ForwardOptions<A>& o, Index count,
+                const Tensor<A>& bias, const Sequences* keys = nullptr) const {
+    Tensor<A> x = embeddings.template forward<A>(ids, sequences, o.types, o.random);  // [N, E]
+    if (projection) x = (*projection)(x);                                             // [N, D]
     if (o.hidden_states) o.hidden_states->push_back(x);
-    for (std::size_t i = 0; i < count; ++i) {
-      o.record(layers[i], x, sequences);
-      x = layers[i](x, sequences, o.random);
+    for (Index i = 0; i < count; ++i) {
+      const BertLayer<T>& layer = layer_of_pass(i);
+      o.record(layer, x, sequences, bias);
+      x = layer(x, sequences, {.bias = bias, .keys = keys}, o.random);
       if (o.hidden_states) o.hidden_states->push_back(x);
     }
     return x;
   }
 };
 
-/// Returns the name under which a classifier holds its encoder: "bert", "distilbert" or "roberta".
-inline const char* encoder_name(BertFamily family) {
-  switch (family) {
-    case BertFamily::distilbert: return "distilbert";
-    case BertFamily::roberta: return "roberta";
-    case BertFamily::bert: break;
-  }
-  return "bert";
-}
-
-namespace detail {
-
-// The names of the weights of each family's heads.
-struct HeadNames {
-  const char *pooler, *classifier;      // of a classifier of texts
-  const char *transform, *norm, *bias;  // of a masked language model
-  const char *decoder, *decoder_bias;   // copies of the word embeddings and of the bias, which files may have
-};
-inline HeadNames head_names(BertFamily family) {
-  switch (family) {
-    case BertFamily::distilbert:
-      return {"pre_classifier",
-              "classifier",
-              "vocab_transform",
-              "vocab_layer_norm",
-              "vocab_projector.bias",
-              "vocab_projector.weight",
-              ""};
-    case BertFamily::roberta:
-      return {"classifier.dense", "classifier.out_proj",    "lm_head.dense",       "lm_head.layer_norm",
-              "lm_head.bias",     "lm_head.decoder.weight", "lm_head.decoder.bias"};
-    case BertFamily::bert: break;
-  }
-  return {"bert.pooler.dense",
-          "classifier",
-          "cls.predictions.transform.dense",
-          "cls.predictions.transform.LayerNorm",
-          "cls.predictions.bias",
-          "cls.predictions.decoder.weight",
-          "cls.predictions.decoder.bias"};
-}
-
-}  // namespace detail
-
-/// An encoder with the head of transformers' BertForSequenceClassification (a pooler with tanh),
-/// DistilBertForSequenceClassification (a linear map with ReLU) or RobertaForSequenceClassification (a linear map with
-/// tanh, and a dropout before it, too).
+/// An encoder with the head of transformers' BertForSequenceClassification, DistilBertForSequenceClassification and so
+/// on: dropout before the first linear map (RoBERTa, MPNet, ELECTRA); the map; tanh, ReLU (DistilBERT) or GELU
+/// (ELECTRA); dropout; the second map.
 template <Floating T = float>
 struct BertClassifier {
   BertEncoder<T> encoder;    ///< encoder
-  nn::Linear<T> pooler;      ///< pre_classifier in DistilBERT, classifier.dense in RoBERTa, [D, D]
+  nn::Linear<T> pooler;      ///< [D, D]: bert.pooler.dense, DistilBERT's pre_classifier, RoBERTa's classifier.dense
   nn::Linear<T> classifier;  ///< [C, D]
 
   /// Draws the weights. @throws ShapeError and Error as BertEncoder does, ShapeError for fewer than one class, and
@@ -397,20 +379,25 @@ struct BertClassifier {
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
                     const ForwardOptions<A>& options = {}) const {  // [N] to [B, C]
+    const detail::FamilyForm& form = detail::form_of(config().family);
     const double p = config().classifier_dropout;
     Tensor<A> x = encoder.template first<A>(ids, sequences, options);  // [B, D]
-    if (config().family == BertFamily::roberta) x = dropout(x, p, options.random);
+    if (form.drops_first_row) x = dropout(x, p, options.random);
     x = pooler(x);
-    x = config().family == BertFamily::distilbert ? relu(x) : tanh(x);
+    switch (form.between) {
+      case detail::FamilyForm::relu: x = relu(x); break;
+      case detail::FamilyForm::gelu: x = gelu(x); break;
+      case detail::FamilyForm::tanh: x = tanh(x); break;
+    }
     return classifier(dropout(x, p, options.random));
   }
 
   /// Visits the members.
   static void visit(auto& self, auto&& f) {
-    const detail::HeadNames names = detail::head_names(self.encoder.config.family);
-    f(encoder_name(self.encoder.config.family), self.encoder);
-    f(names.pooler, self.pooler);
-    f(names.classifier, self.classifier);
+    const detail::FamilyForm& form = detail::form_of(self.encoder.config.family);
+    f(form.name, self.encoder);
+    f(form.dense, self.pooler);
+    f(form.classifier, self.classifier);
   }
 };
 
@@ -419,7 +406,7 @@ struct BertClassifier {
 enum class TokenHead { labels, answer };
 
 /// An encoder with a linear map on each row, as in transformers' BertForTokenClassification and
-/// BertForQuestionAnswering, and in those of DistilBERT and RoBERTa.
+/// BertForQuestionAnswering, and in those of the other families.
 template <Floating T = float>
 struct BertTokenClassifier {
   BertEncoder<T> encoder;    ///< encoder
@@ -471,20 +458,20 @@ struct BertTokenClassifier {
   }
 };
 
-/// A masked language model, as in transformers' BertForMaskedLM, DistilBertForMaskedLM and RobertaForMaskedLM. The
-/// decoder shares its matrix with the word embeddings.
+/// A masked language model, as in transformers' BertForMaskedLM, DistilBertForMaskedLM and so on. The decoder shares
+/// its matrix with the word embeddings.
 template <Floating T = float>
 struct BertMaskedLm {
   BertEncoder<T> encoder;   ///< encoder
-  nn::Linear<T> transform;  ///< [D, D], before the decoder
+  nn::Linear<T> transform;  ///< [E, D], before the decoder
   nn::LayerNorm<T> norm;    ///< over the transformed rows
   Parameter<T> bias;        ///< bias of the decoder, [V]
 
   /// Draws the weights. @throws ShapeError and Error as BertEncoder does.
   BertMaskedLm(const BertConfig& config, Random& random)
       : encoder(config, random),
-        transform(config.D, config.D, random),
-        norm(config.D, config.eps),
+        transform(config.D, config.E(), random),
+        norm(config.E(), config.eps),
         bias(zeros<T>({config.vocabulary})) {
     detail::draw_as_bert(transform, random, config.deviation);
   }
@@ -512,11 +499,11 @@ struct BertMaskedLm {
 
   /// Visits the members.
   static void visit(auto& self, auto&& f) {
-    const detail::HeadNames names = detail::head_names(self.encoder.config.family);
-    f(encoder_name(self.encoder.config.family), self.encoder);
-    f(names.transform, self.transform);
-    f(names.norm, self.norm);
-    f(names.bias, self.bias);
+    const detail::FamilyForm& form = detail::form_of(self.encoder.config.family);
+    f(form.name, self.encoder);
+    f(form.transform, self.transform);
+    f(form.norm, self.norm);
+    f(form.bias, self.bias);
   }
 
  private:
@@ -527,10 +514,11 @@ struct BertMaskedLm {
   }
   template <Floating A>
   Tensor<A> activated(const Tensor<A>& x) const {
-    if (config().family == BertFamily::roberta) return gelu(x);  // in transformers, too
+    if (detail::form_of(config().family).decodes_with_gelu) return gelu(x);
     switch (config().activation) {
       case nn::Activation::gelu_tanh: return gelu_tanh(x);
       case nn::Activation::relu: return relu(x);
+      case nn::Activation::silu: return silu(x);
       case nn::Activation::gelu: break;
     }
     return gelu(x);

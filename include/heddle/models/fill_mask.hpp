@@ -21,7 +21,7 @@ struct MaskToken {
 /// once, and throw Error for an object that was moved from.
 class FillMask {
  public:
-  /// Loads a folder of a BERT, DistilBERT or RoBERTa for masked language modelling. @throws FileError that names the
+  /// Loads a folder of a BERT or one of its relatives for masked language modelling. @throws FileError that names the
   /// file and the fault, such as a missing model head or a tokenizer without a mask token, and Error for a device that
   /// this build does not support.
   static FillMask load(const std::string& folder, const LoadOptions& options = {}) {

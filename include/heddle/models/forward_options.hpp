@@ -17,10 +17,11 @@ struct ForwardOptions {
   std::vector<Tensor<A>>* attentions = {};  ///< receives the weights [B, H, T, T] of each layer, without dropout
   std::vector<nn::AttentionRecord<A>>* records = {};  ///< receives the queries, keys and weights of each layer
 
-  /// Stores the requested results of a layer's attention for the layer's input x [N, D].
-  void record(const auto& layer, const Tensor<A>& x, const Sequences& sequences) const {
+  /// Stores the requested results of a layer's attention for the layer's input x [N, D]. A bias of the attention may
+  /// follow the sequences.
+  void record(const auto& layer, const Tensor<A>& x, const Sequences& sequences, const auto&... bias) const {
     if (!attentions && !records) return;
-    nn::AttentionRecord<A> r = layer.record(x, sequences);
+    nn::AttentionRecord<A> r = layer.record(x, sequences, bias...);
     if (attentions) attentions->push_back(r.weights);
     if (records) records->push_back(std::move(r));
   }

@@ -1,5 +1,5 @@
-// Model folders in the format of Hugging Face. The functions read the configurations of BERT, DistilBERT, RoBERTa,
-// XLM-RoBERTa, CamemBERT and heddle's pre-norm encoder, and load and save their models.
+// Model folders in the format of Hugging Face. The functions read the configurations of BERT, of its relatives
+// (BertFamily) and of heddle's pre-norm encoder, and load and save their models.
 #pragma once
 #include <algorithm>
 #include <iterator>
@@ -23,16 +23,31 @@ namespace detail {
 // A model_type of transformers.
 struct ModelType {
   const char* name;
-  BertFamily family;
   const char* class_prefix;  // the beginning of the names of its classes
-  Index vocabulary;          // the default of vocab_size
+  BertConfig absent;         // the values of members that a file does not have
 };
 // The first type of a family is that of a configuration without a file.
-inline constexpr ModelType model_types[] = {{"bert", BertFamily::bert, "Bert", 30522},
-                                            {"distilbert", BertFamily::distilbert, "DistilBert", 30522},
-                                            {"roberta", BertFamily::roberta, "Roberta", 50265},
-                                            {"xlm-roberta", BertFamily::roberta, "XLMRoberta", 30522},
-                                            {"camembert", BertFamily::roberta, "Camembert", 30522}};
+inline constexpr ModelType model_types[] = {
+    {"bert", "Bert", {}},
+    {"distilbert", "DistilBert", {.family = BertFamily::distilbert, .layers = 6, .classifier_dropout = 0.2}},
+    {"roberta", "Roberta", {.family = BertFamily::roberta, .vocabulary = 50265, .padding_id = 1}},
+    {"xlm-roberta", "XLMRoberta", {.family = BertFamily::roberta, .padding_id = 1}},
+    {"camembert", "Camembert", {.family = BertFamily::roberta, .padding_id = 1}},
+    {"mpnet", "MPNet", {.family = BertFamily::mpnet, .vocabulary = 30527, .padding_id = 1}},
+    {"electra",
+     "Electra",
+     {.family = BertFamily::electra, .D = 256, .heads = 4, .ff_width = 1024, .embedding_width = 128}},
+    {"albert",
+     "Albert",
+     {.family = BertFamily::albert,
+      .vocabulary = 30000,
+      .D = 4096,
+      .heads = 64,
+      .ff_width = 16384,
+      .activation = nn::Activation::gelu_tanh,
+      .dropout = 0,
+      .attention_dropout = 0,
+      .embedding_width = 128}}};
 
 // Returns the type of a name, or nullptr.
 inline const ModelType* find_model_type(const std::string& name) {
@@ -44,10 +59,11 @@ inline const ModelType* find_model_type(const std::string& name) {
 inline const ModelType& model_type_of(BertFamily family, const nlohmann::json& json) {
   if (json.is_object())
     if (const auto given = json.find("model_type"); given != json.end() && given->is_string())
-      if (const ModelType* const type = find_model_type(given->get<std::string>()); type && type->family == family)
+      if (const ModelType* const type = find_model_type(given->get<std::string>());
+          type && type->absent.family == family)
         return *type;
   return *std::find_if(std::begin(model_types), std::end(model_types),
-                       [&](const ModelType& type) { return type.family == family; });
+                       [&](const ModelType& type) { return type.absent.family == family; });
 }
 
 }  // namespace detail
@@ -59,11 +75,12 @@ struct PretrainedConfig {
   nlohmann::json json = {};                       ///< all members of the file, so that saving keeps unknown ones
   std::optional<Problem> problem_type = {};       ///< what the file says about the classifier's logits
 
-  /// Returns the sizes of a BERT, DistilBERT or RoBERTa, otherwise nullptr.
+  /// Returns the sizes of a BERT or one of its relatives, otherwise nullptr.
   const BertConfig* bert() const { return std::get_if<BertConfig>(&sizes); }
   /// Returns the sizes of a pre-norm encoder, otherwise nullptr.
   const PreNormConfig* pre_norm() const { return std::get_if<PreNormConfig>(&sizes); }
-  /// Returns the file's model_type: bert, distilbert, roberta, xlm-roberta, camembert or heddle-prenorm.
+  /// Returns the file's model_type: bert, distilbert, roberta, xlm-roberta, camembert, mpnet, electra, albert or
+  /// heddle-prenorm.
   std::string model_type() const {
     return bert() ? detail::model_type_of(bert()->family, json).name : "heddle-prenorm";
   }
@@ -84,13 +101,15 @@ namespace detail {
 inline constexpr Index most_size = 1'000'000;  // products of sizes stay far below 2^63
 inline constexpr Index most_tokens = std::numeric_limits<std::int32_t>::max();
 
-inline nn::Activation read_activation(const io::JsonObject& config, const std::string& key) {
-  const std::string name = config.text_or(key, "gelu");
+inline nn::Activation read_activation(const io::JsonObject& config, const std::string& key, nn::Activation absent) {
+  if (!config.has(key)) return absent;
+  const std::string name = config.text(key);
   if (name == "gelu") return nn::Activation::gelu;
   if (name == "gelu_new" || name == "gelu_pytorch_tanh") return nn::Activation::gelu_tanh;
   if (name == "relu") return nn::Activation::relu;
+  if (name == "silu" || name == "swish") return nn::Activation::silu;
   fail<FileError>(config.file(), ": '", key, "' is ", io::quoted_name(name),
-                  " but must be gelu, gelu_new, gelu_pytorch_tanh or relu");
+                  " but must be gelu, gelu_new, gelu_pytorch_tanh, relu, silu or swish");
 }
 
 inline void require_heads(const io::JsonObject& config, Index D, Index heads) {
@@ -105,56 +124,93 @@ inline double read_dropout(const io::JsonObject& config, const std::string& key,
   return p;
 }
 
-// Returns the token of padding.
-inline std::optional<Index> read_padding(const io::JsonObject& config, const BertConfig& sizes) {
+// Returns the token of padding. `c` has the vocabulary, and the token of a file that does not name it.
+inline std::optional<Index> read_padding(const io::JsonObject& config, const BertConfig& c) {
+  const auto require_known = [&](Index id) {
+    require<FileError>(id < c.vocabulary, config.file(), ": 'vocab_size' is ", c.vocabulary, ", but 'pad_token_id' is ",
+                       id, c.family == BertFamily::mpnet ? " in MPNet" : " by default");
+    return id;
+  };
+  if (c.family == BertFamily::mpnet) return require_known(*c.padding_id);  // in transformers, whatever the file says
   const auto given = config.json().find("pad_token_id");
   const bool is_null = given != config.json().end() && given->is_null();
-  if (sizes.family == BertFamily::roberta) {
+  if (c.family == BertFamily::roberta) {
     require<FileError>(!is_null, config.file(),
                        ": 'pad_token_id' is null but must be a token, because the positions of RoBERTa are counted "
                        "from it");
-    const Index id = config.count_or("pad_token_id", 1, 0, sizes.vocabulary - 1);
-    require<FileError>(id < sizes.vocabulary, config.file(), ": 'vocab_size' is ", sizes.vocabulary,
-                       ", but 'pad_token_id' is ", id, " by default");
-    return id;
+    return require_known(config.count_or("pad_token_id", *c.padding_id, 0, c.vocabulary - 1));
   }
   if (is_null) return std::nullopt;
-  const Index id = config.count_or("pad_token_id", 0, -sizes.vocabulary, sizes.vocabulary - 1);
-  return id < 0 ? id + sizes.vocabulary : id;  // as torch.nn.Embedding
+  const Index id = config.count_or("pad_token_id", *c.padding_id, -c.vocabulary, c.vocabulary - 1);
+  return id < 0 ? id + c.vocabulary : id;  // as torch.nn.Embedding
 }
 
+// The keys of config.json that differ between DistilBERT and the others.
+struct ConfigKeys {
+  const char *D, *layers, *heads, *ff_width, *activation, *dropout, *attention_dropout;
+  const char* classifier_dropout;  // nullptr in MPNet, where it is the dropout
+};
+inline ConfigKeys config_keys(BertFamily family) {
+  if (family == BertFamily::distilbert)
+    return {"dim",        "n_layers", "n_heads",           "hidden_dim",
+            "activation", "dropout",  "attention_dropout", "seq_classif_dropout"};
+  return {"hidden_size",
+          "num_hidden_layers",
+          "num_attention_heads",
+          "intermediate_size",
+          "hidden_act",
+          "hidden_dropout_prob",
+          "attention_probs_dropout_prob",
+          family == BertFamily::mpnet    ? nullptr
+          : family == BertFamily::albert ? "classifier_dropout_prob"
+                                         : "classifier_dropout"};
+}
+
+// Returns the sizes in a file of the given type.
 inline BertConfig read_bert_config(const io::JsonObject& config, const ModelType& type) {
-  const bool bert = type.family != BertFamily::distilbert;
-  const auto size = [&](const char* of_bert, const char* of_distilbert, Index absent, Index most = most_size) {
-    return config.count_or(bert ? of_bert : of_distilbert, absent, 1, most);
+  BertConfig c = type.absent;
+  const ConfigKeys keys = config_keys(c.family);
+  const auto read_size = [&](Index& size, const char* key, Index most = most_size) {
+    size = config.count_or(key, size, 1, most);
   };
-  const auto dropout = [&](const char* key, double absent) { return read_dropout(config, key, absent); };
+  const auto read_probability = [&](double& p, const char* key) { p = read_dropout(config, key, p); };
   const std::string position_type = config.text_or("position_embedding_type", "absolute");
   require<FileError>(position_type == "absolute", config.file(), ": 'position_embedding_type' is ",
                      io::quoted_name(position_type), " but must be 'absolute'");
   require<FileError>(!config.boolean_or("is_decoder", false), config.file(),
                      ": 'is_decoder' is true; heddle reads encoders");
-  BertConfig c;
-  c.family = type.family;
-  c.vocabulary = size("vocab_size", "vocab_size", type.vocabulary, most_tokens);
-  c.D = size("hidden_size", "dim", 768);
-  c.layers = size("num_hidden_layers", "n_layers", bert ? 12 : 6);
-  c.heads = size("num_attention_heads", "n_heads", 12);
-  c.ff_width = size("intermediate_size", "hidden_dim", 3072);
-  const Index rows = size("max_position_embeddings", "max_position_embeddings", 512);
+  const bool is_distilbert = c.family == BertFamily::distilbert;
+  read_size(c.vocabulary, "vocab_size", most_tokens);
+  read_size(c.D, keys.D);
+  read_size(c.layers, keys.layers);
+  read_size(c.heads, keys.heads);
+  read_size(c.ff_width, keys.ff_width);
+  Index rows = 512;
+  read_size(rows, "max_position_embeddings");
   c.padding_id = read_padding(config, c);
   c.positions = rows - c.first_position();
   require<FileError>(c.positions > 0, config.file(), ": 'max_position_embeddings' is ", rows,
                      ", which leaves no position for a token: positions are counted from 'pad_token_id', ",
                      c.padding_id.value_or(0), ", plus 1");
-  c.types = bert ? size("type_vocab_size", "", 2) : 0;
-  c.activation = read_activation(config, bert ? "hidden_act" : "activation");
-  c.eps = bert ? config.number_or("layer_norm_eps", 1e-12, 0, 1) : 1e-12;
-  c.deviation = config.number_or("initializer_range", 0.02, 0, 100);
-  c.dropout = dropout(bert ? "hidden_dropout_prob" : "dropout", 0.1);
-  c.attention_dropout = dropout(bert ? "attention_probs_dropout_prob" : "attention_dropout", 0.1);
-  c.answer_dropout = bert ? 0 : dropout("qa_dropout", 0.1);
-  c.classifier_dropout = bert ? dropout("classifier_dropout", c.dropout) : dropout("seq_classif_dropout", 0.2);
+  if (form_of(c.family).has_types)
+    read_size(c.types, "type_vocab_size");
+  else
+    c.types = 0;
+  c.activation = read_activation(config, keys.activation, c.activation);
+  if (!is_distilbert) c.eps = config.number_or("layer_norm_eps", c.eps, 0, 1);
+  c.deviation = config.number_or("initializer_range", c.deviation, 0, 100);
+  read_probability(c.dropout, keys.dropout);
+  read_probability(c.attention_dropout, keys.attention_dropout);
+  c.answer_dropout = is_distilbert ? read_dropout(config, "qa_dropout", c.answer_dropout) : 0;
+  if (!is_distilbert && c.family != BertFamily::albert) c.classifier_dropout = c.dropout;
+  if (keys.classifier_dropout) read_probability(c.classifier_dropout, keys.classifier_dropout);
+  if (c.embedding_width > 0) read_size(c.embedding_width, "embedding_size");
+  if (c.family == BertFamily::albert) {
+    c.groups = config.count_or("num_hidden_groups", c.groups, 1, c.layers);
+    read_size(c.inner_layers, "inner_group_num");
+  }
+  if (c.family == BertFamily::mpnet)
+    config.count_or("relative_attention_num_buckets", mpnet_buckets, mpnet_buckets, mpnet_buckets);
   require_heads(config, c.D, c.heads);
   return c;
 }
@@ -221,7 +277,7 @@ struct NamedEncoder {
 };
 
 // Returns the function that maps the name of a tensor in a folder to its name in the model. It puts "bert.",
-// "distilbert." or "roberta." before the names of an encoder without a model head, and renames gamma and beta of old
+// "distilbert." and so on before the names of an encoder without a model head, and renames gamma and beta of old
 // folders to weight and bias. It returns an empty name for buffers of positions, which are left out.
 inline auto bert_names(const io::WeightFiles& files, BertFamily family) {
   const std::string prefix = std::string(encoder_name(family)) + '.';
@@ -235,7 +291,7 @@ inline auto bert_names(const io::WeightFiles& files, BertFamily family) {
     replace_end("gamma", "weight");
     replace_end("beta", "bias");
     if (bare)
-      for (const char* part : {"embeddings.", "encoder.", "transformer.", "pooler."})
+      for (const char* part : {"embeddings.", "embeddings_project.", "encoder.", "transformer.", "pooler."})
         if (name.starts_with(part)) return prefix + name;
     return name;
   };
@@ -251,7 +307,8 @@ inline PretrainedConfig parse_config(std::string content, const std::string& pat
   const std::string name = config.text("model_type");
   const detail::ModelType* const type = detail::find_model_type(name);
   require<FileError>(type || name == "heddle-prenorm", config.file(), ": 'model_type' is ", io::quoted_name(name),
-                     "; heddle reads bert, distilbert, roberta, xlm-roberta, camembert and heddle-prenorm");
+                     "; heddle reads bert, distilbert, roberta, xlm-roberta, camembert, mpnet, electra, albert and "
+                     "heddle-prenorm");
   PretrainedConfig c{BertConfig(), detail::read_labels(config), config.json(), detail::read_problem(config)};
   if (type)
     c.sizes = detail::read_bert_config(config, *type);
@@ -267,11 +324,11 @@ inline PretrainedConfig read_config(const std::string& folder) {
   return parse_config(io::read_file(path), path);
 }
 
-/// A BERT, DistilBERT, RoBERTa or pre-norm classifier. Exactly one of the two members holds it; both types have
-/// forward().
+/// A classifier on a BERT, one of its relatives or a pre-norm encoder. Exactly one of the two members holds it; both
+/// types have forward().
 template <Floating T = float>
 struct SequenceClassifier {
-  std::optional<BertClassifier<T>> bert;         ///< a BERT, DistilBERT or RoBERTa; otherwise empty
+  std::optional<BertClassifier<T>> bert;         ///< on a BERT or one of its relatives; otherwise empty
   std::optional<PreNormClassifier<T>> pre_norm;  ///< a pre-norm classifier; otherwise empty
 
   /// Makes the model that a configuration describes, with new weights. @throws ShapeError and Error as the models'
@@ -329,16 +386,17 @@ inline void require_sizes(const PretrainedConfig& config, const std::string& fol
     return;
   }
   const BertConfig& b = *config.bert();
-  const bool bert = b.family != BertFamily::distilbert;
-  const std::string encoder = std::string(encoder_name(b.family)) + '.';
+  const detail::FamilyForm& form = detail::form_of(b.family);
+  const std::string encoder = std::string(form.name) + '.';
   const io::WeightSource source = files.weights(detail::bert_names(files, b.family));
-  check(source, encoder + "embeddings.word_embeddings.weight", {b.vocabulary, b.D});
-  check(source, encoder + "embeddings.position_embeddings.weight", {b.position_rows(), b.D});
-  if (b.types > 0) check(source, encoder + "embeddings.token_type_embeddings.weight", {b.types, b.D});
-  for (Index layer = 0; layer < b.layers; ++layer) {
-    const std::string name = encoder + (bert ? "encoder.layer." : "transformer.layer.") + std::to_string(layer);
-    check(source, name + (bert ? ".attention.self.query.weight" : ".attention.q_lin.weight"), {b.D, b.D});
-    check(source, name + (bert ? ".intermediate.dense.weight" : ".ffn.lin1.weight"), {b.ff_width, b.D});
+  check(source, encoder + "embeddings.word_embeddings.weight", {b.vocabulary, b.E()});
+  check(source, encoder + "embeddings.position_embeddings.weight", {b.position_rows(), b.E()});
+  if (b.types > 0) check(source, encoder + "embeddings.token_type_embeddings.weight", {b.types, b.E()});
+  if (b.has_projection()) check(source, encoder + detail::projection_name(b.family) + ".weight", {b.D, b.E()});
+  for (Index layer = 0; layer < b.layers_with_weights(); ++layer) {
+    const std::string name = encoder + detail::layer_name(b, layer) + '.';
+    check(source, name + form.query + ".weight", {b.D, b.D});
+    check(source, name + form.ff_in + ".weight", {b.ff_width, b.D});
   }
 }
 
@@ -366,7 +424,7 @@ namespace detail {
 // Returns the function that tells which weights a folder may lack: those of the head, which is all but the encoder.
 inline auto may_miss_head(const std::string& encoder, MissingHead head) {
   return [=](const std::string& name) {
-    const bool is_head = !name.starts_with(encoder + '.') || name.starts_with("bert.pooler.");
+    const bool is_head = !name.starts_with(encoder + '.') || name.starts_with(encoder + ".pooler.");
     return head == MissingHead::drawn && is_head;
   };
 }
@@ -423,7 +481,7 @@ io::LoadReport load_pretrained(BertMaskedLm<T>& model, const std::string& folder
                                MissingHead head = MissingHead::refused) {
   const io::WeightFiles files(folder);
   const BertFamily family = model.config().family;
-  const detail::HeadNames names = detail::head_names(family);
+  const detail::FamilyForm& names = detail::form_of(family);
   const auto rename = detail::bert_names(files, family);
   const io::WeightSource stored = files.weights(rename);
   require<FileError>(
@@ -452,12 +510,11 @@ inline nlohmann::json to_json(const PretrainedConfig& config, const std::string&
   json["architectures"] = {architecture};
   json["model_type"] = config.model_type();
   const auto set_activation = [&](const char* key, nn::Activation activation) {
-    const char* const name = activation == nn::Activation::relu   ? "relu"
-                             : activation == nn::Activation::gelu ? "gelu"
-                                                                  : "gelu_new";
-    const bool is_same_function =
-        activation == nn::Activation::gelu_tanh && json.contains(key) && json[key] == "gelu_pytorch_tanh";
-    if (!is_same_function) json[key] = name;
+    const char* const names[] = {"gelu", "gelu_new", "relu", "silu"};
+    const auto has = [&](const char* name) { return json.contains(key) && json[key] == name; };
+    const bool is_same_function = (activation == nn::Activation::gelu_tanh && has("gelu_pytorch_tanh")) ||
+                                  (activation == nn::Activation::silu && has("swish"));
+    if (!is_same_function) json[key] = names[static_cast<std::size_t>(activation)];
   };
   if (const PreNormConfig* c = config.pre_norm()) {
     json["vocab_size"] = c->vocabulary;
@@ -470,24 +527,30 @@ inline nlohmann::json to_json(const PretrainedConfig& config, const std::string&
     json["hidden_dropout_prob"] = c->dropout;
   } else {
     const BertConfig& b = *config.bert();
-    const bool bert = b.family != BertFamily::distilbert;
+    const detail::ConfigKeys keys = detail::config_keys(b.family);
     json["vocab_size"] = b.vocabulary;
-    json[bert ? "hidden_size" : "dim"] = b.D;
-    json[bert ? "num_hidden_layers" : "n_layers"] = b.layers;
-    json[bert ? "num_attention_heads" : "n_heads"] = b.heads;
-    json[bert ? "intermediate_size" : "hidden_dim"] = b.ff_width;
+    json[keys.D] = b.D;
+    json[keys.layers] = b.layers;
+    json[keys.heads] = b.heads;
+    json[keys.ff_width] = b.ff_width;
     json["max_position_embeddings"] = b.position_rows();
     json["initializer_range"] = b.deviation;
-    set_activation(bert ? "hidden_act" : "activation", b.activation);
-    json[bert ? "hidden_dropout_prob" : "dropout"] = b.dropout;
-    json[bert ? "attention_probs_dropout_prob" : "attention_dropout"] = b.attention_dropout;
-    json[bert ? "classifier_dropout" : "seq_classif_dropout"] = b.classifier_dropout;
-    if (!bert) json["qa_dropout"] = b.answer_dropout;
-    if (bert) {
-      json["type_vocab_size"] = b.types;
+    set_activation(keys.activation, b.activation);
+    json[keys.dropout] = b.dropout;
+    json[keys.attention_dropout] = b.attention_dropout;
+    if (keys.classifier_dropout) json[keys.classifier_dropout] = b.classifier_dropout;
+    if (b.family == BertFamily::distilbert)
+      json["qa_dropout"] = b.answer_dropout;
+    else
       json["layer_norm_eps"] = b.eps;
+    if (detail::form_of(b.family).has_types) json["type_vocab_size"] = b.types;
+    if (b.family == BertFamily::electra || b.family == BertFamily::albert) json["embedding_size"] = b.E();
+    if (b.family == BertFamily::albert) {
+      json["num_hidden_groups"] = b.groups;
+      json["inner_group_num"] = b.inner_layers;
     }
-    json["pad_token_id"] = b.padding_id ? nlohmann::json(*b.padding_id) : nlohmann::json();
+    if (b.family != BertFamily::mpnet)
+      json["pad_token_id"] = b.padding_id ? nlohmann::json(*b.padding_id) : nlohmann::json();
   }
   json.erase("id2label");
   json.erase("label2id");
@@ -516,7 +579,7 @@ namespace detail {
 // Returns the members of a configuration that decide a model's shapes and its results in prediction.
 inline auto sizes_of(const BertConfig& c) {
   return std::tuple(c.family, c.vocabulary, c.D, c.layers, c.heads, c.ff_width, c.positions, c.position_rows(), c.types,
-                    c.activation, c.eps);
+                    c.activation, c.eps, c.E(), c.groups, c.inner_layers);
 }
 inline auto sizes_of(const PreNormConfig& c) {
   return std::tuple(c.vocabulary, c.D, c.layers, c.heads, c.ff_width, c.positions);
@@ -559,7 +622,7 @@ void save_folder(const M& model, const nlohmann::json& config,
 }  // namespace detail
 
 /// Writes config.json, model.safetensors in F32, and `tokenizer_files`, the contents of the tokenizer's files by name.
-/// transformers' from_pretrained opens the folder of a BERT, DistilBERT or RoBERTa. Each file is replaced atomically;
+/// transformers' from_pretrained opens the folder of a BERT or one of its relatives. Each file is replaced atomically;
 /// other files of the folder stay. The content of the tokenizer's files is not checked. @throws FileError if the folder
 /// does not exist or cannot be written. @throws Error if the configuration is not valid (for example, two labels are
 /// equal or a text is not UTF-8), if its sizes or number of classes are not the model's, or if `tokenizer_files` has a

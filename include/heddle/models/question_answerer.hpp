@@ -117,7 +117,7 @@ class FoundAnswers {
 /// Unlike the pipeline, heddle has no answers with a score of 0, and none that begins at a "[CLS]" in the question.
 class QuestionAnswerer {
  public:
-  /// Loads a folder of BertForQuestionAnswering, or that of DistilBERT or RoBERTa. @throws FileError that names the
+  /// Loads a folder of BertForQuestionAnswering, or of a relative (BertFamily). @throws FileError that names the
   /// file and the fault, such as a missing model head, and Error for a device that this build does not support.
   static QuestionAnswerer load(const std::string& folder, const LoadOptions& options = {}) {
     PretrainedConfig config = detail::read_bert(folder, "answer questions");

@@ -18,10 +18,10 @@ struct RankedText {
 /// threads at once, and throw Error for an object that was moved from.
 class Reranker {
  public:
-  /// Loads a folder: a BERT, DistilBERT, RoBERTa or pre-norm classifier of one label. A score is the sigmoid of the
-  /// logit, or the logit itself, as config_sentence_transformers.json says, or config.json in older folders; otherwise
-  /// it is the sigmoid. @throws FileError that names the file and the fault, such as several labels, and Error for a
-  /// device that this build does not support.
+  /// Loads a folder of a classifier with one label: a BERT, a relative or a pre-norm encoder. A score is the sigmoid of
+  /// the logit, or the logit itself, as config_sentence_transformers.json says, or config.json in older folders;
+  /// otherwise it is the sigmoid. @throws FileError that names the file and the fault, such as several labels, and
+  /// Error for a device that this build does not support.
   static Reranker load(const std::string& folder, const LoadOptions& options = {}) {
     PretrainedConfig config = read_config(folder);
     require<FileError>(config.labels.size() == 1, io::printable(folder + "/config.json"), ": has ",

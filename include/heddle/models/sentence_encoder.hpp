@@ -1,4 +1,4 @@
-// Embeds text with a model folder of BERT, DistilBERT, RoBERTa or sentence-transformers (Reimers and Gurevych 2019).
+// Embeds text with a model folder of BERT, of a relative or of sentence-transformers (Reimers and Gurevych 2019).
 #pragma once
 #include <heddle/models/sentence_state.hpp>
 

@@ -162,8 +162,8 @@ struct SentenceModel {
   // Returns the rows of the tokens [N, D']. If `keys` is given, tokens attend only to its rows.
   template <class A>
   Tensor<float> rows(const Tensor<int>& ids, const Sequences& sequences, const Sequences* keys = nullptr) const {
-    Tensor<float> x =
-        cast<float>(keys ? attending_to<A>(ids, sequences, *keys) : encoder.template forward<A>(ids, sequences));
+    Tensor<float> x = cast<float>(keys ? encoder.template attending_to<A>(ids, sequences, *keys)
+                                       : encoder.template forward<A>(ids, sequences));
     for (const SentenceModule& module : modules)
       if (module.changes_rows) x = module(x);
     return x;
@@ -212,21 +212,6 @@ struct SentenceModel {
   }
 
  private:
-  // Returns the encoder's last hidden state, where tokens attend only to the rows of `keys`.
-  template <class A>
-  Tensor<A> attending_to(const Tensor<int>& ids, const Sequences& sequences, const Sequences& keys) const {
-    Tensor<A> x = encoder.embeddings.template forward<A>(ids, sequences);
-    for (const BertLayer<>& layer : encoder.layers) {
-      const Tensor<A> product = layer.attention.qkv(x);
-      const Index each = product.dim(1) / 3;
-      const Tensor<A> y =
-          attention(columns(product, 0, each), columns(product, each, each), columns(product, 2 * each, each),
-                    sequences, AttentionOptions<A>{.heads = layer.attention.heads, .keys = &keys});
-      const Tensor<A> attended = layer.attention_norm(x, layer.attention.out(y), 0, nullptr);
-      x = layer.output_norm(attended, layer.ff(attended), 0, nullptr);
-    }
-    return x;
-  }
   bool reads_first_rows_only(Index prompt) const {
     const PoolingModule* const first = modules.front().as<PoolingModule>();
     const auto reads_rows = [](const SentenceModule& m) { return m.changes_rows || m.as<PoolingModule>(); };

@@ -104,11 +104,11 @@ std::shared_ptr<const TextModel<Model>> load_text_model(const std::string& folde
   return std::make_shared<const TextModel<Model>>(std::move(config), std::move(tokenizer), std::move(model), options);
 }
 
-// Returns the configuration of a folder with a BERT, DistilBERT or RoBERTa, which `purpose` needs. Throws FileError.
+// Returns the configuration of a folder with a BERT or one of its relatives, which `purpose` needs. Throws FileError.
 inline PretrainedConfig read_bert(const std::string& folder, const char* purpose) {
   PretrainedConfig config = read_config(folder);
   require<FileError>(config.bert(), io::printable(folder + "/config.json"),
-                     ": must describe a BERT, DistilBERT or RoBERTa to ", purpose);
+                     ": describes a heddle-prenorm model, which cannot ", purpose);
   return config;
 }
 

@@ -37,8 +37,8 @@ enum class Aggregation { none, simple, first, average, max };
 /// positions or the tokenizer's limit is truncated.
 class TokenClassifier {
  public:
-  /// Loads a folder of a BERT, DistilBERT or RoBERTa token classifier. @throws FileError that names the file and the
-  /// fault, such as a missing model head, and Error for a device that this build does not support.
+  /// Loads a folder of a BertForTokenClassification, or of a relative (BertFamily). @throws FileError that names the
+  /// file and the fault, such as a missing model head, and Error for a device that this build does not support.
   static TokenClassifier load(const std::string& folder, const LoadOptions& options = {}) {
     PretrainedConfig config = detail::read_bert(folder, "label tokens");
     detail::LoadedTokenizer tokenizer = detail::make_tokenizer(folder, config, false, true);

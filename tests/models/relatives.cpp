@@ -1,0 +1,247 @@
+// The families of BERT with every head, against transformers. What only RoBERTa has is in roberta.cpp.
+#include "relatives.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+using models::BertConfig;
+using models::BertFamily;
+using models::TokenHead;
+
+namespace {
+
+// Calls check(folder, architecture, read) for the golden folder of each model with a head, where read(path) loads it.
+template <class T>
+void each_golden_head(auto&& check) {
+  for (const auto& [folder, architecture] : {std::pair{"roberta", "Roberta"},
+                                             {"roberta_reranker", "XLMRoberta"},
+                                             {"roberta_two", "Camembert"},
+                                             {"mpnet", "MPNet"},
+                                             {"electra", "Electra"},
+                                             {"albert", "Albert"}})
+    check(folder, std::string(architecture) + "ForSequenceClassification", read_classifier<T>);
+  for (const auto& [folder, architecture, labels] : {std::tuple{"roberta_tagger", "Camembert", 5},
+                                                     {"mpnet_tagger", "MPNet", 3},
+                                                     {"electra_tagger", "Electra", 3},
+                                                     {"albert_tagger", "Albert", 3}})
+    check(folder, std::string(architecture) + "ForTokenClassification", [labels = labels](const std::string& path) {
+      return read_model<models::BertTokenClassifier<T>>(path, TokenHead::labels, Index{labels});
+    });
+  for (const auto& [folder, architecture] : {std::pair{"roberta_question", "XLMRoberta"},
+                                             {"mpnet_question", "MPNet"},
+                                             {"electra_question", "Electra"},
+                                             {"albert_question", "Albert"}})
+    check(folder, std::string(architecture) + "ForQuestionAnswering", [](const std::string& path) {
+      return read_model<models::BertTokenClassifier<T>>(path, TokenHead::answer, Index{2});
+    });
+}
+
+constexpr std::pair<const char*, const char*> masked_models[] = {
+    {"roberta_mask", "Roberta"}, {"mpnet_mask", "MPNet"}, {"electra_mask", "Electra"}, {"albert_mask", "Albert"}};
+
+template <class T>
+void check_golden_values() {
+  each_golden_head<T>([](const char* folder, const std::string&, const auto& read) {
+    INFO(folder);
+    const FolderBatch batch(folder);
+    expect_golden(batch.template run<T>(read(golden_model(folder))), batch.expected);
+  });
+  for (const char* folder : {"roberta_encoder", "mpnet_encoder", "electra_encoder", "albert_encoder"}) {
+    INFO(folder);
+    const FolderBatch batch(folder);
+    expect_golden(batch.template run<T>(read_model<models::BertEncoder<T>>(golden_model(folder))), batch.expected);
+  }
+  for (const auto& [folder, architecture] : masked_models) {
+    const auto model = read_model<models::BertMaskedLm<T>>(golden_model(folder));
+    for (const Case& text : relative_texts(folder)) {
+      INFO(folder << ", text " << text.label);
+      const Tensor<int> ids = golden_tensor<int>(text, "ids");
+      const Sequences one = Sequences::packed({static_cast<int>(ids.size())});
+      expect_golden(model.template forward<T>(ids, one, golden_tensor<int>(text, "rows"),
+                                              {.types = golden_tensor<int>(text, "types")}),
+                    text["y"].values);
+    }
+  }
+}
+
+// Requires that a saved folder has the members and the names of weights of the folder that was read.
+void require_same_names(const char* name, const std::string& saved_path, const std::string& architecture) {
+  const auto config = models::read_config(golden_model(name)), saved = models::read_config(saved_path);
+  CHECK(saved.json.at("architectures") == nlohmann::json::array({architecture}));
+  CHECK(saved.model_type() == config.model_type());
+  for (const auto& [key, value] : config.json.items())
+    if (key != "dtype" && key != "classifier_dropout" && key != "label2id") CHECK(saved.json.at(key) == value);
+  const auto names_of = [](const std::string& path) {
+    std::set<std::string> names;
+    const auto file = io::read_safetensors(path + "/model.safetensors");
+    for (const auto& tensor : file.tensors()) names.insert(tensor.name);
+    return names;
+  };
+  CHECK(names_of(saved_path) == names_of(golden_model(name)));
+}
+
+// Saves the model of a golden folder, and requires that the saved folder gives the same bits.
+void check_saved(const char* name, const std::string& architecture, const auto& read) {
+  INFO(name);
+  const TemporaryFolder folder;
+  const auto model = read(golden_model(name));
+  models::save_pretrained(model, models::read_config(golden_model(name)), {}, folder.path());
+  require_same_names(name, folder.path(), architecture);
+  models::require_sizes(models::read_config(folder.path()), folder.path());
+  const FolderBatch batch(name);
+  CHECK(batch.run(read(folder.path())).host() == batch.run(model).host());
+}
+
+}  // namespace
+
+TEST_CASE("models: every head of BERT's relatives gives the numbers of transformers") {
+  check_golden_values<double>();
+  check_golden_values<float>();
+}
+
+TEST_CASE("models: hidden states of BERT's relatives are those of transformers, with padding inside of texts, too") {
+  for (const auto& [folder, count] :
+       {std::pair{"roberta_encoder", 3}, {"mpnet_encoder", 3}, {"electra_encoder", 3}, {"albert_encoder", 11}}) {
+    const auto encoder = read_model<models::BertEncoder<double>>(golden_model(folder));
+    int compared = 0;
+    for (const Case& text : relative_texts(folder)) {
+      if (!text.has("hidden0")) continue;
+      INFO(folder << ", text " << text.label);
+      std::vector<Tensor<double>> states;
+      const Tensor<int> ids = golden_tensor<int>(text, "ids");
+      encoder.forward(ids, Sequences::packed({static_cast<int>(ids.size())}),
+                      {.types = golden_tensor<int>(text, "types"), .hidden_states = &states});
+      REQUIRE(std::ssize(states) == count);
+      for (std::size_t i = 0; i < states.size(); ++i)
+        expect_golden(states[i], text["hidden" + std::to_string(i)].values);
+      ++compared;
+    }
+    CHECK(compared == 2);
+  }
+}
+
+TEST_CASE("models: heads of BERT's relatives are saved under transformers' names, and load bit for bit") {
+  each_golden_head<float>([](const char* folder, const std::string& architecture, const auto& read) {
+    check_saved(folder, architecture, read);
+  });
+  for (const auto& [folder, architecture] : masked_models)
+    check_saved(folder, std::string(architecture) + "ForMaskedLM",
+                [](const std::string& path) { return read_model<models::BertMaskedLm<>>(path); });
+}
+
+TEST_CASE("models: weights of BERT's relatives in folders without a head, and with another one") {
+  for (const char* type : {"mpnet", "electra", "albert"}) {
+    INFO(type);
+    const std::string prefix = std::string(type) + '.';
+    const FolderBatch batch(type);
+    const auto expected = batch.run(read_classifier<float>(golden_model(type))).host();
+    const ModelFolder folder(type);
+    folder.rename("model.safetensors", [&](const std::string& name) {
+      return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+    });
+    CHECK(batch.run(read_classifier<float>(folder.path())).host() == expected);
+    models::require_sizes(models::read_config(folder.path()), folder.path());
+
+    const std::string masked = golden_model(std::string(type) + "_mask");
+    Random random(3);
+    models::SequenceClassifier<> drawn(models::read_config(masked), random);
+    CHECK_THROWS_WITH(models::load_pretrained(drawn, masked), ContainsSubstring("missing 4: "));
+    CHECK(models::load_pretrained(drawn, masked, models::MissingHead::drawn).missing.size() == 4);
+  }
+}
+
+TEST_CASE("models: layers of ALBERT share weights, as many as its groups have") {
+  const BertConfig c{.family = BertFamily::albert, .layers = 5, .groups = 2, .inner_layers = 2};
+  CHECK(c.layers_with_weights() == 4);
+  CHECK(c.passes() == 10);
+  std::vector<Index> order;
+  for (Index i = 0; i < c.passes(); ++i) order.push_back(c.layer_of_pass(i));
+  CHECK(order == std::vector<Index>{0, 1, 0, 1, 0, 1, 2, 3, 2, 3});
+  Random random(1);
+  const auto albert = [&](Index layers, Index groups, Index inner_layers) {
+    const models::BertEncoder<> encoder({.family = BertFamily::albert,
+                                         .vocabulary = 9,
+                                         .D = 6,
+                                         .layers = layers,
+                                         .heads = 2,
+                                         .ff_width = 5,
+                                         .embedding_width = 4,
+                                         .groups = groups,
+                                         .inner_layers = inner_layers},
+                                        random);
+    return parameter_count(encoder);
+  };
+  const Index of_layer = 4 * (6 * 6 + 6) + 2 * 5 * 6 + 5 + 6 + 4 * 6, others = (9 + 512 + 2 + 2) * 4 + 6 * 5;
+  CHECK(albert(5, 1, 1) == others + of_layer);
+  CHECK(albert(5, 2, 3) == others + 6 * of_layer);
+  CHECK_THROWS_WITH(albert(2, 3, 1), ContainsSubstring("groups must be from 1 to the number of layers, 2"));
+  CHECK_THROWS_WITH(albert(2, 1, 0), ContainsSubstring("inner_layers at least 1, got 1 and 0"));
+}
+
+TEST_CASE("models::parse_config: defaults and refused members of MPNet, ELECTRA and ALBERT") {
+  const auto sizes_of = [](const char* type) {
+    return *models::parse_config(R"({"model_type": ")" + std::string(type) + "\"}", "f").bert();
+  };
+  const BertConfig mpnet = sizes_of("mpnet"), electra = sizes_of("electra"), albert = sizes_of("albert");
+  CHECK(std::tuple(mpnet.vocabulary, mpnet.D, mpnet.heads, mpnet.ff_width) == std::tuple(30527, 768, 12, 3072));
+  CHECK(std::tuple(mpnet.positions, mpnet.types, mpnet.padding_id) == std::tuple(510, 0, std::optional<Index>(1)));
+  CHECK(std::tuple(electra.vocabulary, electra.E(), electra.D, electra.heads, electra.ff_width) ==
+        std::tuple(30522, 128, 256, 4, 1024));
+  CHECK(electra.has_projection());
+  CHECK(std::tuple(albert.vocabulary, albert.E(), albert.D, albert.heads, albert.ff_width) ==
+        std::tuple(30000, 128, 4096, 64, 16384));
+  CHECK(std::tuple(albert.dropout, albert.attention_dropout, albert.classifier_dropout) == std::tuple(0.0, 0.0, 0.1));
+  CHECK(albert.activation == nn::Activation::gelu_tanh);
+  CHECK(std::tuple(albert.groups, albert.inner_layers, albert.passes()) == std::tuple(1, 1, 12));
+  CHECK(!models::read_config(golden_model("electra_encoder")).bert()->has_projection());
+  CHECK(models::read_config(golden_model("albert_encoder")).bert()->has_projection());
+
+  CHECK(config_error("mpnet", {{"relative_attention_num_buckets", 16}}) ==
+        "'relative_attention_num_buckets' is 16 but must be a whole number from 32 to 32");
+  CHECK(config_error("mpnet", {{"vocab_size", 1}}) == "'vocab_size' is 1, but 'pad_token_id' is 1 in MPNet");
+  CHECK(config_error("electra", {{"embedding_size", 0}}) ==
+        "'embedding_size' is 0 but must be a whole number from 1 to 1000000");
+  CHECK(config_error("albert", {{"num_hidden_groups", 3}}) ==
+        "'num_hidden_groups' is 3 but must be a whole number from 1 to 2");
+  CHECK(config_error("albert", {{"inner_group_num", "2"}}) ==
+        "'inner_group_num' is \"2\" but must be a whole number from 1 to 1000000");
+  CHECK(config_error("albert", {{"hidden_act", "mish"}}) ==
+        "'hidden_act' is 'mish' but must be gelu, gelu_new, gelu_pytorch_tanh, relu, silu or swish");
+}
+
+TEST_CASE("models::require_sizes: sizes of MPNet, ELECTRA and ALBERT that their weights do not have") {
+  const auto error = [](const char* name, const nlohmann::json& changes) {
+    nlohmann::json json = nlohmann::json::parse(get(golden_model(name) + "/config.json"));
+    json.merge_patch(changes);
+    return error_of([&] { models::require_sizes(models::parse_config(json.dump(), "f"), golden_model(name)); });
+  };
+  CHECK(error("electra", {{"embedding_size", 16}}).find("mismatched 'electra.embeddings.word_embeddings.weight'") !=
+        std::string::npos);
+  CHECK(error("albert_encoder", {{"inner_group_num", 3}}).find("albert_layer_groups.0.albert_layers.2") !=
+        std::string::npos);
+  CHECK(error("mpnet", {{"num_hidden_layers", 3}}).find("missing 'mpnet.encoder.layer.2.attention.attn.q.weight'") !=
+        std::string::npos);
+}
+
+TEST_CASE("nn::BucketedPositionBias: buckets are those of transformers, and the bias that of its pairs") {
+  const Case& buckets = golden("buckets", "models/relatives.txt")[0];
+  nn::BucketedPositionBias<double> bias(32, 128, 2);
+  std::vector<int> found;
+  for (const int distance : buckets["distances"].as<int>()) found.push_back(static_cast<int>(bias.bucket(distance)));
+  CHECK(found == buckets["buckets"].as<int>());
+
+  Random random(1);
+  nn::init::normal(bias.weight, random, 0, 1);
+  const Sequences queries = Sequences::packed({3, 1, 20}), keys = Sequences::padded({2, 1, 9}, 11);
+  const Tensor<double> of_pairs = bias(queries, keys);
+  REQUIRE(of_pairs.shape() == Shape({1, 2, 20, 11}));
+  const auto value = [&](const Tensor<double>& x, Index i) { return x.host()[static_cast<std::size_t>(i)]; };
+  for (const Index h : {0, 1})
+    for (const Index q : {0, 7, 19})
+      for (const Index k : {0, 3, 10})
+        CHECK(value(of_pairs, (h * 20 + q) * 11 + k) == value(bias.weight.value(), 2 * bias.bucket(k - q) + h));
+  CHECK(bias(queries).shape() == Shape({1, 2, 20, 20}));
+  CHECK(bias(Sequences::packed({})).shape() == Shape({1, 2, 0, 0}));
+  CHECK_THROWS_WITH(nn::BucketedPositionBias<>(30, 128, 2), ContainsSubstring("must be a multiple of 4"));
+  CHECK_THROWS_WITH(nn::BucketedPositionBias<>(32, 8, 2), ContainsSubstring("greatest must be in (8, 2^30), got 8"));
+  CHECK_THROWS_WITH(nn::BucketedPositionBias<>(32, 128, 0), ContainsSubstring("heads"));
+}
