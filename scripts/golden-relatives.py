@@ -3,12 +3,13 @@
 
     scripts/golden-relatives.py          needs torch and transformers
 
-roberta.txt has those of RoBERTa, XLM-RoBERTa and CamemBERT, relatives.txt those of MPNet, ELECTRA and ALBERT, in the format of
+roberta.txt has those of RoBERTa, XLM-RoBERTa and CamemBERT, relatives.txt those of MPNet, ELECTRA, ALBERT and ModernBERT, in the format of
 tests/golden/README.md; tests/golden/models/README.md lists the folders. They have no tokenizers: a case is a list of ids, and of token
 types for some texts. Some texts have the token of padding inside, which transformers leaves out when it counts the positions of RoBERTa
 and MPNet.
 """
 
+import pathlib
 import random
 import shutil
 import sys
@@ -19,6 +20,9 @@ import transformers
 import golden
 import golden_models as models
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "bench/peers"))
+from exact_modernbert import exact_modernbert  # noqa: E402
+
 VOCABULARY, LONGEST, FIRST_WORD = 61, 24, 5
 CLASS_PREFIX = {
     "roberta": "Roberta",
@@ -27,6 +31,7 @@ CLASS_PREFIX = {
     "mpnet": "MPNet",
     "electra": "Electra",
     "albert": "Albert",
+    "modernbert": "ModernBert",
 }
 SIZES = {
     "vocab_size": VOCABULARY,
@@ -36,6 +41,17 @@ SIZES = {
     "intermediate_size": 37,
     "type_vocab_size": 1,
     "layer_norm_eps": 1e-5,
+    "attn_implementation": "eager",
+}
+MODERN = {  # local layers see a distance of 3; the fourth layer is global
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "intermediate_size": 37,
+    "max_position_embeddings": LONGEST,
+    "local_attention": 6,
+    **{f"{name}_token_id": 1 for name in ("bos", "eos", "cls", "sep")},
     "attn_implementation": "eager",
 }
 
@@ -52,7 +68,8 @@ def folder(out, name, model_type, head, seed, compute, padding=1, dtype=None, **
     path = models.OUTPUT / name
     shutil.rmtree(path, ignore_errors=True)
     architecture = getattr(transformers, CLASS_PREFIX[model_type] + head)
-    sizes = architecture.config_class(**{**SIZES, "max_position_embeddings": LONGEST + padding + 1, "pad_token_id": padding, **config})
+    common = MODERN if model_type == "modernbert" else {**SIZES, "max_position_embeddings": LONGEST + padding + 1}
+    sizes = architecture.config_class(**{**common, "pad_token_id": padding, **config})
     model = models.draw(architecture(sizes), seed)
     if dtype:
         model = model.to(dtype)
@@ -65,7 +82,7 @@ def folder(out, name, model_type, head, seed, compute, padding=1, dtype=None, **
         if model_type in ("electra", "albert"):
             inputs["token_type_ids"] = torch.tensor([[int(t > len(ids) // 2) for t in range(len(ids))]])
             out.tensor("types", inputs["token_type_ids"][0])
-        with torch.no_grad():
+        with torch.no_grad(), exact_modernbert(torch.float64):
             compute(out, model, inputs)
 
 
@@ -135,6 +152,16 @@ def write_relatives():
     folder(out, "albert_question", "albert", "ForQuestionAnswering", 73, write_span, **shared, **answer, hidden_act="gelu")
     folder(out, "albert_mask", "albert", "ForMaskedLM", 74, write_masked, **narrow, hidden_act="gelu_new")
     folder(out, "albert_encoder", "albert", "Model", 75, write_states, **{**shared, "embedding_size": 32})
+    biases = {f"{name}_bias": True for name in ("norm", "attention", "mlp", "classifier")}
+    other = {"hidden_activation": "gelu_new", "classifier_activation": "silu", "classifier_pooling": "mean", "num_hidden_layers": 3}
+    rope = {"full_attention": {"rope_type": "default", "rope_theta": 500.0}, "sliding_attention": {"rope_type": "default", "rope_theta": 20.0}}
+    layers = {"layer_types": ["full_attention", "sliding_attention", "full_attention"], "rope_parameters": rope}
+    folder(out, "modernbert", "modernbert", "ForSequenceClassification", 81, write_logits, **three)
+    folder(out, "modernbert_two", "modernbert", "ForSequenceClassification", 82, write_logits, dtype=bf16, **biases, **other, **layers)
+    folder(out, "modernbert_tagger", "modernbert", "ForTokenClassification", 83, write_logits, **three)
+    folder(out, "modernbert_question", "modernbert", "ForQuestionAnswering", 84, write_span, dtype=bf16, **biases)
+    folder(out, "modernbert_mask", "modernbert", "ForMaskedLM", 85, write_masked, dtype=bf16, classifier_activation="relu")
+    folder(out, "modernbert_encoder", "modernbert", "Model", 86, write_states, dtype=bf16)
     golden.write(out, "models/relatives.txt", f"golden-relatives.py (transformers {transformers.__version__})")
 
 

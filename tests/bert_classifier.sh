@@ -207,7 +207,7 @@ untied null
 claim 'a null tie_word_embeddings counts as absent' 'exits 0 "$bert" --pretrain plain.txt --model untied --batch-size 16 --progress none --steps 1'
 untied '"no"'
 refusal 'another value of tie_word_embeddings is refused' "^untied/config.json: 'tie_word_embeddings' is \"no\"; heddle pre-trains models whose decoder is" "$bert" --pretrain plain.txt --model untied
-refusal 'pre-training DistilBERT is refused' 'config.json: describes a model that --pretrain does not train; it trains BERT, RoBERTa, MPNet, ELECTRA and ALBERT$' "$bert" --pretrain plain.txt --model "$distilbert"
+refusal 'pre-training DistilBERT is refused' 'config.json: describes a model that --pretrain does not train; it trains BERT, RoBERTa, MPNet, ELECTRA, ALBERT and ModernBERT$' "$bert" --pretrain plain.txt --model "$distilbert"
 
 # --- RoBERTa ---
 claim 'it pre-trains RoBERTa, whose positions begin behind that of the padding' \
@@ -215,12 +215,12 @@ claim 'it pre-trains RoBERTa, whose positions begin behind that of the padding' 
 claim 'it continues the pre-training' 'exits 0 "${pretrain[@]}" --architecture roberta --schedule constant --steps 5 --out roberta --resume && exits 0 "$bert" --pretrain plain.txt --model roberta --batch-size 16 --progress none --steps 1'
 claim 'it fine-tunes RoBERTa' \
   'exits 0 "$bert" --model roberta --train three.csv --valid three.csv --text text --label label --steps 2 --progress none --out robertac && grep -q "\"RobertaForSequenceClassification\"" robertac/config.json && grep -qa classifier.out_proj.weight robertac/model.safetensors && predict --out robertac && are_distributions 3'
-for type in mpnet electra albert; do
+for type in mpnet electra albert modernbert; do
   claim "it pre-trains $type, and fine-tunes it" \
     'exits 0 "${pretrain[@]}" --architecture $type --steps 2 --out "pre_$type" && exits 0 "$bert" --model "pre_$type" --train three.csv --valid three.csv --text text --label label --steps 2 --progress none --out "fine_$type" && predict --out "fine_$type" && are_distributions 3'
 done
 refusal 'a saved model of another architecture is refused' '^--architecture is bert; the model in roberta is roberta$' "$bert" --pretrain plain.txt --architecture bert --out roberta --evaluate
-refusal '--pretrain has no DistilBERT' '^--pretrain has no --architecture distilbert; it has bert, roberta, mpnet, electra and albert$' "$bert" --pretrain plain.txt --architecture distilbert
+refusal '--pretrain has no DistilBERT' '^--pretrain has no --architecture distilbert; it has bert, roberta, mpnet, electra, albert and modernbert$' "$bert" --pretrain plain.txt --architecture distilbert
 refusal '--architecture describes a new model' '^--architecture: the model in --model has its own$' "$bert" --pretrain plain.txt --model roberta --architecture roberta
 
 # --- from scratch ---
@@ -233,7 +233,7 @@ claim 'the folder of the pre-norm encoder can be used with --predict' 'predict -
 claim 'the folder of a new pre-norm encoder can be fine-tuned' 'exits 0 "$bert" --model scratch --train-rows 16 --valid-rows 8 --steps 1 --progress none'
 claim '--vocab and --uncased choose its tokenizer' \
   'exits 0 "${scratch[@]}" --steps 1 --vocab "$films/vocab.txt" --uncased --out lower && cmp "$films/vocab.txt" lower/vocab.txt && grep -q "\"do_lower_case\": true" lower/tokenizer_config.json'
-for type in bert distilbert roberta mpnet electra albert; do
+for type in bert distilbert roberta mpnet electra albert modernbert; do
   claim "--from-scratch trains $type" \
     'exits 0 "${scratch[@]}" --architecture $type --steps 2 --out "new_$type" && grep -q "\"model_type\": \"$type\"" "new_$type/config.json" && predict --out "new_$type"'
 done

@@ -25,17 +25,20 @@ CLASSES = {  # the beginning of the names of each model_type's classes
     "mpnet": "MPNet",
     "electra": "Electra",
     "albert": "Albert",
+    "modernbert": "ModernBert",
 }
 LIKE_BERT = [family for family in CLASSES if family != "distilbert"]
 SIZES = {  # the names of the sizes in each configuration
     **dict.fromkeys(LIKE_BERT, ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act")),
     "distilbert": ("dim", "n_layers", "n_heads", "hidden_dim", "activation"),
+    "modernbert": ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_activation"),
 }
 DROPOUTS = {
     **dict.fromkeys(LIKE_BERT, ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout")),
     "mpnet": ("hidden_dropout_prob", "attention_probs_dropout_prob"),
     "albert": ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob"),
     "distilbert": ("dropout", "attention_dropout", "seq_classif_dropout"),
+    "modernbert": ("embedding_dropout", "attention_dropout", "mlp_dropout", "classifier_dropout"),
 }
 
 
@@ -46,7 +49,7 @@ def class_of(family, part):
 
 def has_pooler(family):
     """Returns whether the encoder without a head has a pooler that can be left out."""
-    return family not in ("distilbert", "electra")
+    return family not in ("distilbert", "electra", "modernbert")
 
 
 @dataclass
@@ -76,11 +79,13 @@ class Case:
 BERT_BASE = Case("bert-base")
 DISTILBERT_BASE = Case("distilbert-base", "distilbert", layers=6)
 BEHIND_PADDING = {"max_position_embeddings": 514}  # for 512 tokens, because positions count from the row behind that of the padding
+MODERN = {"vocab_size": 30522, **{f"{name}_token_id": i for name, i in (("pad", 0), ("cls", 101), ("bos", 101), ("sep", 102), ("eos", 102))}}
 RELATIVES_BASE = [
     Case("roberta-base", "roberta", extra={**BEHIND_PADDING, "type_vocab_size": 1}),
     Case("mpnet-base", "mpnet", extra=BEHIND_PADDING),
     Case("electra-base", "electra", extra={"embedding_size": 768}),
     Case("albert-base", "albert", activation="gelu_new"),
+    Case("modernbert-base", "modernbert", layers=22, ff_width=1152, extra=MODERN),
 ]
 BASE = [BERT_BASE, DISTILBERT_BASE]
 ODD = [
@@ -102,6 +107,8 @@ RELATIVES_ODD = [
     Case("electra-20x5", "electra", 20, 2, 5, 7, "gelu_new", extra={"embedding_size": 20}),
     Case("albert-33x3", "albert", 33, 5, 3, 77, "gelu_new", extra={"embedding_size": 12, "num_hidden_groups": 2, "inner_group_num": 2}),
     Case("albert-128x2", "albert", 128, 3, 2, 512, "relu", extra={"embedding_size": 128}),
+    Case("modernbert-36x3", "modernbert", 36, 5, 3, 77, extra={**MODERN, "local_attention": 10}),
+    Case("modernbert-128x2", "modernbert", 128, 4, 2, 192, "silu", extra={**MODERN, "classifier_pooling": "mean", "norm_bias": True}),
 ]
 
 

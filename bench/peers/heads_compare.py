@@ -22,6 +22,7 @@ import time
 import torch
 import transformers
 from bert_folders import BASE, DROPOUTS, ODD, RELATIVES_BASE, RELATIVES_ODD, class_of, draw
+from exact_modernbert import exact_modernbert
 from sentence_transformers import CrossEncoder
 from transformers import BertTokenizerFast, TokenClassificationPipeline
 
@@ -90,7 +91,8 @@ def results_of(model, inputs, name, mask):
     """Returns the results of a head for each text, as a tensor of float64."""
     found = []
     for one in inputs:
-        output = model(**one)
+        with exact_modernbert(model.dtype):
+            output = model(**one)
         logits = torch.stack([output.start_logits, output.end_logits], -1)[0] if name == "answer" else output.logits[0]
         logits = logits.float() if logits.dtype == torch.bfloat16 else logits
         if name in ("multi", "rerank"):
@@ -131,7 +133,8 @@ def remember(model):
 
     def forward(**inputs):
         if not torch.equal(last[0], inputs["input_ids"]):
-            last[:] = inputs["input_ids"], compute(**inputs)
+            with exact_modernbert(model.dtype):
+                last[:] = inputs["input_ids"], compute(**inputs)
         return last[1]
 
     model.forward = forward

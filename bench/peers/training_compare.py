@@ -31,6 +31,7 @@ import torch
 import torch.nn.functional as F
 import transformers
 from bert_folders import DROPOUTS, Case, class_of, draw, has_pooler
+from exact_modernbert import exact_modernbert
 from safetensors.torch import load_file
 from sentence_transformers.sentence_transformer import losses as sentence_losses
 
@@ -56,6 +57,7 @@ CAMEMBERT = quiet_case("camembert", 35, 2, 5, 51, type_vocab_size=1)
 XLM_ROBERTA = quiet_case("xlm-roberta", 33, 2, 3, 77, "relu", type_vocab_size=2)
 MPNET = quiet_case("mpnet", 33, 2, 3, 77)
 ELECTRA = quiet_case("electra", 35, 2, 5, 51, embedding_size=18)
+MODERNBERT = quiet_case("modernbert", 36, 4, 3, 77, local_attention=8, **{f"{name}_token_id": 0 for name in ("pad", "cls", "bos", "sep", "eos")})
 ALBERT = quiet_case("albert", 33, 4, 3, 77, "gelu_new", embedding_size=18, num_hidden_groups=2)
 HEADS = {"texts": "ForSequenceClassification", "tokens": "ForTokenClassification", "masks": "ForMaskedLM", "vectors": "Model"}
 
@@ -104,7 +106,7 @@ TRAININGS = [
     Training("negatives, XLM-RoBERTa", "vectors", "ranking", XLM_ROBERTA, columns=2, texts=9, settings=RANKING),
     *(
         one
-        for name, base in (("MPNet", MPNET), ("ELECTRA", ELECTRA), ("ALBERT", ALBERT))
+        for name, base in (("MPNet", MPNET), ("ELECTRA", ELECTRA), ("ALBERT", ALBERT), ("ModernBERT", MODERNBERT))
         for one in (
             Training(f"classes, {name}", "texts", "classes", base, outputs=5),
             Training(f"words, {name}", "tokens", "labels", base, outputs=7),
@@ -269,7 +271,8 @@ def train(training, folder, steps, dtype):
     found, largest = [], dict.fromkeys((name for name, _ in model.named_parameters()), 0.0)
     for step in steps:
         optimizer.zero_grad()
-        loss = loss_of(training, model, step, dtype)
+        with exact_modernbert(dtype):
+            loss = loss_of(training, model, step, dtype)
         loss.backward()
         for name, x in model.named_parameters():
             largest[name] = max(largest[name], x.grad.abs().max().item())

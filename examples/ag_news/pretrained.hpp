@@ -40,7 +40,7 @@ class PretrainedEmbeddings {
       require<FileError>(found != weights.tensors.end(), weights.name, ": has no tensor 'bert.embeddings.", name.str(),
                          "'");
       const io::TensorInfo& stored = *found->second.tensor;
-      const bool is_positions = &p == &to.positions.weight;
+      const bool is_positions = &p == &to.positions->weight;
       const Shape expected = is_positions ? p.shape().with(0, positions_) : p.shape();
       require<FileError>(stored.shape == expected, weights.name, ": '", name.str(), "' is ", stored.shape,
                          ", expected ", expected);

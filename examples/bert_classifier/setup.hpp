@@ -44,11 +44,12 @@ struct BertFlags {
     add_switch(app, "--pad-to-max", pad_to_max, "Pad every text to --max-length, to compare with packed batches");
     add_switch(app, "--from-scratch", from_scratch, "Train an encoder from random weights");
     add_choice(app, "--architecture", architecture,
-               {"auto", "prenorm", "bert", "distilbert", "roberta", "mpnet", "electra", "albert"},
+               {"auto", "prenorm", "bert", "distilbert", "roberta", "mpnet", "electra", "albert", "modernbert"},
                "Architecture of a new model; auto: bert for --pretrain, prenorm for --from-scratch");
-    add_paths(app, "--pretrain", pretrain,
-              "Pre-train BERT or RoBERTa as a masked language model on the lines of a text file, or on a token file; "
-              "several files are mixed, and FILE:WEIGHT takes FILE so many times in an epoch, such as 0.3 times");
+    add_paths(
+        app, "--pretrain", pretrain,
+        "Pre-train BERT or a relative as a masked language model on the lines of a text file, or on a token file; "
+        "several files are mixed, and FILE:WEIGHT takes FILE so many times in an epoch, such as 0.3 times");
     // The defaults of these flags depend on other flags.
     for (const auto& [flag, help] :
          {std::pair{"--train-rows",
@@ -207,7 +208,7 @@ class BertSetup {
     require(!flags_.is_given("--architecture") || scratch || pretrain,
             "--architecture needs --from-scratch or --pretrain");
     require(!pretrain || (own_.architecture != "prenorm" && own_.architecture != "distilbert"), "--pretrain has no ",
-            "--architecture ", own_.architecture, "; it has bert, roberta, mpnet, electra and albert");
+            "--architecture ", own_.architecture, "; it has bert, roberta, mpnet, electra, albert and modernbert");
     if (flags_.model.empty()) return;
     for (const char* flag : {"--layers", "--d-model", "--heads", "--ff-width", "--uncased", "--architecture"})
       require(!flags_.is_given(flag), flag, ": the model in --model has its own");
@@ -271,7 +272,7 @@ class BertSetup {
                                       ",\n  \"tokenizer_class\": \"BertTokenizer\"\n}\n";
   }
 
-  // Sets what depends on --architecture. What no flag gives is as in transformers.
+  // Sets what depends on --architecture. Dropout, activation and eps are those of transformers by default.
   void set_family(models::BertConfig& config, const std::string& vocabulary) const {
     const models::BertConfig absent = models::detail::find_model_type(own_.architecture)->absent;
     config.family = absent.family;
@@ -280,7 +281,13 @@ class BertSetup {
     config.dropout = absent.dropout;
     config.attention_dropout = absent.attention_dropout;
     config.embedding_width = std::min(absent.embedding_width, config.D);
+    config.eps = absent.eps;
     if (!models::detail::form_of(config.family).has_types) config.types = 0;
+    const Index K = config.D / config.heads;
+    require(config.family != models::BertFamily::modernbert || (K % 2 == 0 && K <= 512),
+            "--architecture modernbert: "
+            "heads are ",
+            K, " wide (--d-model / --heads); rotary positions need an even width of at most 512");
     if (config.family == models::BertFamily::roberta) {
       const std::int32_t padding = tokens_->find("[PAD]");
       require<FileError>(padding != text::Vocabulary::none, io::printable(vocabulary),
@@ -298,7 +305,8 @@ class BertSetup {
   void override_dropout() {
     const double p = flags_.dropout;
     if (auto* bert = std::get_if<models::BertConfig>(&config_.sizes))
-      bert->dropout = bert->attention_dropout = bert->classifier_dropout = bert->answer_dropout = p;
+      bert->dropout = bert->attention_dropout = bert->classifier_dropout = bert->answer_dropout =
+          bert->modern.ff_dropout = p;
     else
       std::get<models::PreNormConfig>(config_.sizes).dropout =
           std::get<models::PreNormConfig>(config_.sizes).embedding_dropout = p;

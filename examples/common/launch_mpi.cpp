@@ -25,9 +25,11 @@ distributed::Communicator connect() {
   if (size == 1) return {};
   const auto& transport = connection.emplace().transport;
   const int found = transport->size();
-  if (found != size) disconnect();
-  require(found == size, "this program was started as ", size, " processes, of which MPI connects ", found,
-          "; start it with the mpirun of the MPI that it was built with, or with srun and its --mpi");
+  if (found != size) {
+    disconnect();
+    fail("this program was started as ", size, " processes, of which MPI connects ", found,
+         "; start it with the mpirun of the MPI that it was built with, or with srun and its --mpi");
+  }
   return distributed::Communicator(transport);
 }
 

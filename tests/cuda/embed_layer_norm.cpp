@@ -37,7 +37,7 @@ BertEmbeddings<T> make_embeddings(const EmbeddingSetup& setup) {
   config.dropout = setup.dropout;
   BertEmbeddings<T> layer(config, random);
   nn::init::normal(layer.norm.gamma, random, 1, 0.3);
-  nn::init::normal(layer.norm.beta, random, 0, 0.3);
+  nn::init::normal(*layer.norm.beta, random, 0, 0.3);
   to(layer, Device::cuda);
   return layer;
 }

@@ -274,7 +274,7 @@ TEST_CASE("cuda several GPUs: a gradient that is not finite stops the updates on
       nn::LayerNorm<> norm(1);
       to(norm, Device::cuda);
       optim::Sgd sgd(norm, {.lr = 1});
-      backward(sum(norm.gamma.value() * on_gpu({1}, {gradient})) + sum(norm.beta.value()));
+      backward(sum(norm.gamma.value() * on_gpu({1}, {gradient})) + sum(norm.beta->value()));
       sgd.step();
       return norm.gamma.value().host()[0];
     };

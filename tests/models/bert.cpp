@@ -11,8 +11,9 @@ using models::BertFamily;
 
 namespace {
 
-constexpr BertFamily all_families[] = {BertFamily::bert,  BertFamily::distilbert, BertFamily::roberta,
-                                       BertFamily::mpnet, BertFamily::electra,    BertFamily::albert};
+constexpr BertFamily all_families[] = {BertFamily::bert,      BertFamily::distilbert, BertFamily::roberta,
+                                       BertFamily::mpnet,     BertFamily::electra,    BertFamily::albert,
+                                       BertFamily::modernbert};
 
 // Returns a configuration of small, mostly different sizes. Its weights are so large that different texts give
 // different outputs.
@@ -31,10 +32,13 @@ BertConfig tiny_bert(BertFamily family, Index layers) {
                    : family == BertFamily::roberta ? 1
                                                    : 0,
           // Finite differences change each row, so no batch has the token of padding.
-          .padding_id = counts_from_padding ? std::optional<Index>(7) : std::nullopt,
+          .padding_id = family == BertFamily::mpnet ? std::optional<Index>(1)
+                        : counts_from_padding       ? std::optional<Index>(7)
+                                                    : std::nullopt,
           .activation = bert ? nn::Activation::gelu : nn::Activation::gelu_tanh,
           .deviation = 0.5,
-          .embedding_width = 4};
+          .embedding_width = 4,
+          .modern = {.global_base = 100, .local_base = 10, .global_every = 2, .window = 1}};
 }
 
 struct BertBatch {
@@ -42,11 +46,12 @@ struct BertBatch {
   Sequences sequences;
 };
 BertBatch ragged_batch() {
-  return {Tensor<int>({8}, {2, 5, 3, 6, 1, 0, 4, 4}), Tensor<int>({8}, {0, 1, 1, 0, 0, 0, 1, 1}),
+  return {Tensor<int>({8}, {2, 5, 3, 6, 6, 0, 4, 4}), Tensor<int>({8}, {0, 1, 1, 0, 0, 0, 1, 1}),
           Sequences::packed({3, 1, 4})};
 }
 
-void expect_same_values(const Tensor<float>& actual, const Tensor<float>& expected) {
+template <class T>
+void expect_same_values(const Tensor<T>& actual, const Tensor<T>& expected) {
   REQUIRE(actual.shape() == expected.shape());
   const auto values = joined(expected.host());
   expect_close(joined(actual.host()), values, part_of_largest(1e-6, values));
@@ -58,7 +63,8 @@ TEST_CASE("models::BertClassifier: gradients match finite differences, with and 
   const BertBatch batch = ragged_batch();
   for (const BertFamily family : all_families) {
     Random random(1);
-    const bool has_two_layers = family == BertFamily::bert || family == BertFamily::albert;
+    const bool has_two_layers =
+        family == BertFamily::bert || family == BertFamily::albert || family == BertFamily::modernbert;
     models::BertClassifier<double> model(tiny_bert(family, has_two_layers ? 2 : 1), 3, random);
     const Tensor<int> types = model.config().types > 1 ? batch.types : Tensor<int>();
     expect_parameter_gradients(model, [&] { return model.forward(batch.ids, batch.sequences, {.types = types}); });
@@ -138,14 +144,29 @@ TEST_CASE("models::BertEncoder: first() is the first rows of forward(), for empt
 }
 
 TEST_CASE("models::BertClassifier: a packed batch gives what its texts give alone and padded") {
-  Random random(1);
-  const models::BertClassifier<> model(tiny_bert(BertFamily::bert, 2), 3, random);
-  const Tensor<float> packed = model.forward(Tensor<int>({6}, {2, 5, 3, 6, 1, 0}), Sequences::packed({3, 1, 2}));
-  expect_same_values(model.forward(Tensor<int>({3}, {2, 5, 3}), Sequences::packed({3})), packed.leading(0, 1));
-  expect_same_values(model.forward(Tensor<int>({1}, {6}), Sequences::packed({1})), packed.leading(1, 2));
-  const Tensor<int> rows({9}, {2, 5, 3, 6, 0, 0, 1, 0, 0});
-  expect_same_values(model.forward(rows, Sequences::padded({3, 1, 2}, 3)), packed);
-  CHECK(model.forward(Tensor<int>({0}), Sequences::packed({})).shape() == Shape({0, 3}));
+  for (const BertFamily family : all_families) {
+    Random random(1);
+    const models::BertClassifier<double> model(tiny_bert(family, 2), 3, random);
+    const Tensor<double> packed = model.forward(Tensor<int>({6}, {2, 5, 3, 6, 1, 0}), Sequences::packed({3, 1, 2}));
+    expect_same_values(model.forward(Tensor<int>({3}, {2, 5, 3}), Sequences::packed({3})), packed.leading(0, 1));
+    expect_same_values(model.forward(Tensor<int>({1}, {6}), Sequences::packed({1})), packed.leading(1, 2));
+    const Tensor<int> rows({9}, {2, 5, 3, 6, 0, 0, 1, 0, 0});
+    expect_same_values(model.forward(rows, Sequences::padded({3, 1, 2}, 3)), packed);
+    CHECK(model.forward(Tensor<int>({0}), Sequences::packed({})).shape() == Shape({0, 3}));
+  }
+}
+
+TEST_CASE("models::BertEncoder: tokens that attend to some rows only see what these alone would give") {
+  for (const BertFamily family : all_families) {
+    Random random(1);
+    const models::BertEncoder<double> encoder(tiny_bert(family, 2), random);
+    const Tensor<int> ids({5}, {2, 5, 3, 6, 4});
+    const Tensor<double> all = encoder.attending_to(ids, Sequences::packed({5}), Sequences::padded({3}, 5)),
+                        alone = encoder.forward(Tensor<int>({3}, {2, 5, 3}), Sequences::packed({3}));
+    expect_same_values(all.leading(0, 3), alone);
+    expect_same_values(encoder.attending_to(ids, Sequences::packed({5}), Sequences::packed({5})),
+                       encoder.forward(ids, Sequences::packed({5})));
+  }
 }
 
 TEST_CASE("models::BertEncoder: hidden states and attention weights on request") {

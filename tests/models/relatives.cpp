@@ -17,26 +17,33 @@ void each_golden_head(auto&& check) {
                                              {"roberta_two", "Camembert"},
                                              {"mpnet", "MPNet"},
                                              {"electra", "Electra"},
-                                             {"albert", "Albert"}})
+                                             {"albert", "Albert"},
+                                             {"modernbert", "ModernBert"},
+                                             {"modernbert_two", "ModernBert"}})
     check(folder, std::string(architecture) + "ForSequenceClassification", read_classifier<T>);
   for (const auto& [folder, architecture, labels] : {std::tuple{"roberta_tagger", "Camembert", 5},
                                                      {"mpnet_tagger", "MPNet", 3},
                                                      {"electra_tagger", "Electra", 3},
-                                                     {"albert_tagger", "Albert", 3}})
+                                                     {"albert_tagger", "Albert", 3},
+                                                     {"modernbert_tagger", "ModernBert", 3}})
     check(folder, std::string(architecture) + "ForTokenClassification", [labels = labels](const std::string& path) {
       return read_model<models::BertTokenClassifier<T>>(path, TokenHead::labels, Index{labels});
     });
   for (const auto& [folder, architecture] : {std::pair{"roberta_question", "XLMRoberta"},
                                              {"mpnet_question", "MPNet"},
                                              {"electra_question", "Electra"},
-                                             {"albert_question", "Albert"}})
+                                             {"albert_question", "Albert"},
+                                             {"modernbert_question", "ModernBert"}})
     check(folder, std::string(architecture) + "ForQuestionAnswering", [](const std::string& path) {
       return read_model<models::BertTokenClassifier<T>>(path, TokenHead::answer, Index{2});
     });
 }
 
-constexpr std::pair<const char*, const char*> masked_models[] = {
-    {"roberta_mask", "Roberta"}, {"mpnet_mask", "MPNet"}, {"electra_mask", "Electra"}, {"albert_mask", "Albert"}};
+constexpr std::pair<const char*, const char*> masked_models[] = {{"roberta_mask", "Roberta"},
+                                                                 {"mpnet_mask", "MPNet"},
+                                                                 {"electra_mask", "Electra"},
+                                                                 {"albert_mask", "Albert"},
+                                                                 {"modernbert_mask", "ModernBert"}};
 
 template <class T>
 void check_golden_values() {
@@ -45,7 +52,8 @@ void check_golden_values() {
     const FolderBatch batch(folder);
     expect_golden(batch.template run<T>(read(golden_model(folder))), batch.expected);
   });
-  for (const char* folder : {"roberta_encoder", "mpnet_encoder", "electra_encoder", "albert_encoder"}) {
+  for (const char* folder :
+       {"roberta_encoder", "mpnet_encoder", "electra_encoder", "albert_encoder", "modernbert_encoder"}) {
     INFO(folder);
     const FolderBatch batch(folder);
     expect_golden(batch.template run<T>(read_model<models::BertEncoder<T>>(golden_model(folder))), batch.expected);
@@ -99,8 +107,11 @@ TEST_CASE("models: every head of BERT's relatives gives the numbers of transform
 }
 
 TEST_CASE("models: hidden states of BERT's relatives are those of transformers, with padding inside of texts, too") {
-  for (const auto& [folder, count] :
-       {std::pair{"roberta_encoder", 3}, {"mpnet_encoder", 3}, {"electra_encoder", 3}, {"albert_encoder", 11}}) {
+  for (const auto& [folder, count] : {std::pair{"roberta_encoder", 3},
+                                      {"mpnet_encoder", 3},
+                                      {"electra_encoder", 3},
+                                      {"albert_encoder", 11},
+                                      {"modernbert_encoder", 5}}) {
     const auto encoder = read_model<models::BertEncoder<double>>(golden_model(folder));
     int compared = 0;
     for (const Case& text : relative_texts(folder)) {
@@ -129,9 +140,10 @@ TEST_CASE("models: heads of BERT's relatives are saved under transformers' names
 }
 
 TEST_CASE("models: weights of BERT's relatives in folders without a head, and with another one") {
-  for (const char* type : {"mpnet", "electra", "albert"}) {
+  for (const char* type : {"mpnet", "electra", "albert", "modernbert"}) {
     INFO(type);
-    const std::string prefix = std::string(type) + '.';
+    const models::PretrainedConfig config = models::read_config(golden_model(type));
+    const std::string prefix = models::encoder_name(config.bert()->family) + std::string(".");
     const FolderBatch batch(type);
     const auto expected = batch.run(read_classifier<float>(golden_model(type))).host();
     const ModelFolder folder(type);
@@ -144,8 +156,11 @@ TEST_CASE("models: weights of BERT's relatives in folders without a head, and wi
     const std::string masked = golden_model(std::string(type) + "_mask");
     Random random(3);
     models::SequenceClassifier<> drawn(models::read_config(masked), random);
-    CHECK_THROWS_WITH(models::load_pretrained(drawn, masked), ContainsSubstring("missing 4: "));
-    CHECK(models::load_pretrained(drawn, masked, models::MissingHead::drawn).missing.size() == 4);
+    const auto& head = drawn.bert->head;  // of ModernBERT, which the masked language model has, too
+    const std::size_t missing = head ? 2 : 4;
+    CHECK_THROWS_WITH(models::load_pretrained(drawn, masked),
+                      ContainsSubstring("missing " + std::to_string(missing) + ": "));
+    CHECK(models::load_pretrained(drawn, masked, models::MissingHead::drawn).missing.size() == missing);
   }
 }
 
@@ -208,6 +223,61 @@ TEST_CASE("models::parse_config: defaults and refused members of MPNet, ELECTRA 
         "'hidden_act' is 'mish' but must be gelu, gelu_new, gelu_pytorch_tanh, relu, silu or swish");
 }
 
+TEST_CASE("models::parse_config: defaults and refused members of ModernBERT") {
+  const BertConfig c = *models::parse_config(R"({"model_type": "modernbert"})", "f").bert();
+  CHECK(std::tuple(c.vocabulary, c.D, c.layers, c.heads, c.ff_width, c.positions) ==
+        std::tuple(50368, 768, 22, 12, 1152, 8192));
+  CHECK(std::tuple(c.padding_id, c.eps, c.dropout, c.attention_dropout, c.classifier_dropout) ==
+        std::tuple(std::optional<Index>(50283), 1e-5, 0.0, 0.0, 0.0));
+  CHECK(c.modern == models::ModernBertConfig());
+  const BertConfig two = *models::read_config(golden_model("modernbert_two")).bert();
+  CHECK(two.modern == models::ModernBertConfig{.global_base = 500,
+                                               .local_base = 20,
+                                               .global_every = 2,
+                                               .window = 3,
+                                               .norm_bias = true,
+                                               .attention_bias = true,
+                                               .ff_bias = true,
+                                               .head_bias = true,
+                                               .pools_mean = true,
+                                               .head_activation = nn::Activation::silu});
+  // Names of members before version 5 of transformers.
+  nlohmann::json old = nlohmann::json::parse(get(golden_model("modernbert") + "/config.json"));
+  old.erase("layer_types");
+  old.erase("rope_parameters");
+  old.merge_patch({{"global_attn_every_n_layers", 4}, {"global_rope_theta", 300}, {"local_rope_theta", 7.5}});
+  const BertConfig of_old = *models::parse_config(old.dump(), "f").bert();
+  CHECK(std::tuple(of_old.modern.global_every, of_old.modern.global_base, of_old.modern.local_base) ==
+        std::tuple(4, 300.0, 7.5));
+  const auto again = models::to_json({of_old, {"a", "b"}}, "ModernBertModel");
+  CHECK(models::parse_config(again.dump(), "f").bert()->modern == of_old.modern);
+  // Members that do not fit changed sizes are written anew.
+  models::PretrainedConfig changed = models::read_config(golden_model("modernbert_two"));
+  BertConfig& sizes = std::get<BertConfig>(changed.sizes);
+  sizes.layers = 4;
+  sizes.modern.window = 0;
+  sizes.modern.local_base = 30;
+  CHECK(models::parse_config(models::to_json(changed, "ModernBertModel").dump(), "f").bert()->modern == sizes.modern);
+
+  const auto error = [](const nlohmann::json& changes) { return config_error("modernbert", changes); };
+  CHECK(error({{"classifier_pooling", "max"}}) == "'classifier_pooling' is 'max' but must be cls or mean");
+  CHECK(error({{"num_attention_heads", 32}}) == "heads are 1 wide; rotary positions need an even width of at most 512");
+  CHECK(error({{"rope_scaling", {{"factor", 2}}}}) ==
+        "'rope_scaling' is not null; heddle reads rotary positions without scaling");
+  CHECK(error({{"rope_parameters", {{"full_attention", {{"rope_type", "yarn"}}}}}}) ==
+        "'rope_type' is 'yarn' but must be 'default'");
+  CHECK(error({{"rope_parameters", {{"sliding_attention", {{"rope_type", nullptr}, {"type", "linear"}}}}}}) ==
+        "'rope_type' is 'linear' but must be 'default'");
+  CHECK(error({{"position_embedding_type", "sans_pos"}}) == "no error");
+  CHECK(error({{"layer_types", {"full_attention"}}}) == "'layer_types' has 1 members; the model has 4 layers");
+  CHECK(error({{"layer_types", {"sliding_attention", "full_attention", "full_attention", "full_attention"}}})
+            .starts_with("'layer_types' has \"sliding_attention\" for layer 0; heddle reads"));
+  CHECK(error({{"layer_types", 3}}) == "'layer_types' is 3 but must be an array");
+  CHECK(error({{"local_attention", 0}}) == "'local_attention' is 0 but must be a whole number from 1 to 1000000");
+  CHECK(error({{"pad_token_id", 61}}) == "'pad_token_id' is 61 but must be a whole number from -61 to 60");
+  CHECK(error({{"mlp_bias", 1}}) == "'mlp_bias' is 1 but must be true or false");
+}
+
 TEST_CASE("models::require_sizes: sizes of MPNet, ELECTRA and ALBERT that their weights do not have") {
   const auto error = [](const char* name, const nlohmann::json& changes) {
     nlohmann::json json = nlohmann::json::parse(get(golden_model(name) + "/config.json"));
@@ -217,6 +287,8 @@ TEST_CASE("models::require_sizes: sizes of MPNet, ELECTRA and ALBERT that their 
   CHECK(error("electra", {{"embedding_size", 16}}).find("mismatched 'electra.embeddings.word_embeddings.weight'") !=
         std::string::npos);
   CHECK(error("albert_encoder", {{"inner_group_num", 3}}).find("albert_layer_groups.0.albert_layers.2") !=
+        std::string::npos);
+  CHECK(error("modernbert", {{"intermediate_size", 36}}).find("mismatched 'model.layers.0.mlp.Wi.weight'") !=
         std::string::npos);
   CHECK(error("mpnet", {{"num_hidden_layers", 3}}).find("missing 'mpnet.encoder.layer.2.attention.attn.q.weight'") !=
         std::string::npos);

@@ -43,8 +43,8 @@ TEST_CASE("models: the rows of padding of RoBERTa's embeddings begin as zeros an
   Random random(1);
   models::BertClassifier<> model(tiny_roberta(), 2, random);
   const auto& embeddings = model.encoder.embeddings;
-  CHECK(embeddings.positions.weight.shape() == Shape({8, 6}));
-  CHECK(embeddings.positions.longest() == 5);
+  CHECK(embeddings.positions->weight.shape() == Shape({8, 6}));
+  CHECK(embeddings.positions->longest() == 5);
   backward(sum(model.forward(Tensor<int>({4}, {0, 2, 5, 2}), Sequences::packed({4}))));
   const auto rows_other_than_zero = [](const Tensor<float>& x) {
     std::set<Index> rows;
@@ -53,11 +53,11 @@ TEST_CASE("models: the rows of padding of RoBERTa's embeddings begin as zeros an
     return rows;
   };
   CHECK(rows_other_than_zero(embeddings.words.weight.grad()) == std::set<Index>{0, 5});
-  CHECK(rows_other_than_zero(embeddings.positions.weight.grad()) == std::set<Index>{3, 4});
-  for (const auto* table : {&embeddings.words.weight, &embeddings.positions.weight})
+  CHECK(rows_other_than_zero(embeddings.positions->weight.grad()) == std::set<Index>{3, 4});
+  for (const auto* table : {&embeddings.words.weight, &embeddings.positions->weight})
     CHECK(!rows_other_than_zero(table->value()).contains(2));
   const auto copy = clone(model);
-  CHECK(copy.encoder.embeddings.positions.padding_id == 2);
+  CHECK(copy.encoder.embeddings.positions->padding_id == 2);
 }
 
 TEST_CASE("models: a RoBERTa without a file is saved as roberta, and with its own sizes") {
@@ -150,7 +150,7 @@ TEST_CASE("models::parse_config: defaults and refused members of RoBERTa, XLM-Ro
 
   CHECK(config_error("roberta", {{"model_type", "deberta"}}) ==
         "'model_type' is 'deberta'; heddle reads bert, distilbert, roberta, xlm-roberta, camembert, "
-        "mpnet, electra, albert and heddle-prenorm");
+        "mpnet, electra, albert, modernbert and heddle-prenorm");
   nlohmann::json json = nlohmann::json::parse(get(golden_model("roberta") + "/config.json"));
   json["pad_token_id"] = nullptr;  // which merge_patch() would remove
   CHECK(error_of([&] { models::parse_config(json.dump(), "f"); }) ==

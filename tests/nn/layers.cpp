@@ -111,7 +111,7 @@ TEST_CASE("nn: initial values are drawn from PyTorch's default distributions") {
   CHECK(variance == Approx(1).epsilon(0.03));
   const nn::LayerNorm<> norm(3);
   CHECK(norm.gamma.value().host() == std::vector<float>{1, 1, 1});
-  CHECK(norm.beta.value().host() == std::vector<float>{0, 0, 0});
+  CHECK(norm.beta->value().host() == std::vector<float>{0, 0, 0});
 }
 
 TEST_CASE("nn: a layer refuses sizes that do not fit") {

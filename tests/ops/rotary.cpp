@@ -144,4 +144,5 @@ TEST_CASE("rotary: refuses what does not fit") {
   CHECK_THROWS_AS(rotary(x, table, Sequences::packed({4}), {.heads = 2, .rotated = 1}), ShapeError);
   CHECK_THROWS_AS(rotary(x, Tensor<float>({4}), three, {.heads = 2, .rotated = 1}), ShapeError);
   CHECK_THROWS_AS(rotary(x, Tensor<float>({4, 3}), three, {.heads = 2, .rotated = 1}), ShapeError);
+  CHECK_THROWS_AS(rotary(Tensor<float>({3, 0}), Tensor<float>({4, 0}), three, {.heads = 2, .rotated = 1}), ShapeError);
 }

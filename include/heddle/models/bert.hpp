@@ -6,6 +6,7 @@
 
 #include <heddle/models/bert_config.hpp>
 #include <heddle/models/forward_options.hpp>
+#include <heddle/models/modern_bert_layer.hpp>
 #include <heddle/nn/attention.hpp>
 #include <heddle/nn/embed_layer_norm.hpp>
 #include <heddle/nn/embedding.hpp>
@@ -21,46 +22,32 @@
 
 namespace heddle::models {
 
-namespace detail {
-
-// Draws a module's weights as BERT does: matrices and tables normal with the given deviation, biases zero. Does nothing
-// under NoInit.
-template <class M>
-void draw_as_bert(M& module, Random& random, double deviation) {
-  if (nn::NoInit::is_active()) return;
-  each_parameter(module, [&](const Name& name, auto& p) {
-    const std::string& last = name.blocks[0];
-    if (p.shape().rank() >= 2)
-      nn::init::normal(p, random, 0, deviation);
-    else if (last.ends_with("bias"))
-      p.assign(zeros<typename std::remove_cvref_t<decltype(p)>::Element>(p.shape()));
-  });
-}
-
-}  // namespace detail
-
 /// The embedding layer: the norm of the sum of word, position and token type embeddings, of width E (BertConfig).
 template <Floating T = float>
 struct BertEmbeddings {
-  nn::Embedding<T> words;                 ///< [V, E]
-  nn::LearnedPositions<T> positions;      ///< [L, E]; [padding_id + 1 + L, E] for RoBERTa and MPNet
-  std::optional<nn::Embedding<T>> types;  ///< [types, E]; none for DistilBERT and MPNet
-  nn::LayerNorm<T> norm;                  ///< over the sum
-  double dropout;                         ///< dropout probability after the norm
+  nn::Embedding<T> words;                            ///< [V, E]
+  std::optional<nn::LearnedPositions<T>> positions;  ///< [L, E]; [padding_id + 1 + L, E] for RoBERTa and MPNet
+  std::optional<nn::Embedding<T>> types;             ///< [types, E]; none for DistilBERT, MPNet and ModernBERT
+  nn::LayerNorm<T> norm;                             ///< over the sum
+  BertFamily family;                                 ///< which of the models the layer belongs to
+  Index longest;                                     ///< L, the greatest length of a text
+  double dropout;                                    ///< dropout probability after the norm
 
   /// Draws the weights; config.types below 1 means no token types. @throws ShapeError for another size below 1, and
   /// Error for a RoBERTa or MPNet without a padding_id, for a dropout outside [0, 1) and for an eps or deviation that
   /// is negative or not finite.
   BertEmbeddings(const BertConfig& config, Random& random)
       : words(config.vocabulary, config.E(), random, {.padding_id = config.padding_id}),
-        positions(config.positions, config.E(), random, position_options(config)),
-        norm(config.E(), config.eps),
+        norm(config.E(), config.eps, has_norm_bias(config)),
+        family(config.family),
+        longest(config.positions),
         dropout(config.dropout) {
     heddle::detail::require_fraction("BertEmbeddings", "dropout", dropout);
+    if (config.has_position_table()) positions.emplace(config.positions, config.E(), random, position_options(config));
     if (config.types > 0 && detail::form_of(config.family).has_types) types.emplace(config.types, config.E(), random);
     detail::draw_as_bert(*this, random, config.deviation);
     words.clear_padding();
-    positions.clear_padding();
+    if (positions) positions->clear_padding();
   }
   /// Copies the members of `other` for clone().
   BertEmbeddings(const BertEmbeddings& other, Cloning& c)
@@ -68,6 +55,8 @@ struct BertEmbeddings {
         positions(c(other.positions)),
         types(c(other.types)),
         norm(c(other.norm)),
+        family(other.family),
+        longest(other.longest),
         dropout(other.dropout) {}
 
   /// Returns the embeddings [N, E] of the token ids [N]. Absent token types are 0. Dropout is active if and only if
@@ -79,10 +68,10 @@ struct BertEmbeddings {
                     Random* random = nullptr) const {  // [N] to [N, E]
 #ifdef HEDDLE_CUDA
     if constexpr (heddle::detail::embeds_on_gpu<T, A>)
-      if (nn::detail::embeds_and_norms_on_gpu(words, positions, type_module(), norm))
+      if (positions && nn::detail::embeds_and_norms_on_gpu(words, *positions, type_module(), norm))
         return forward_on_gpu<A>(ids, sequences, token_types, random);
 #endif
-    const Tensor<A> x = positions.template embed<A>(words, ids, sequences);
+    const Tensor<A> x = at_positions<A>(ids, sequences);
     require_types(ids, token_types);
     if (!types) return norm.dropped(x, dropout, random);
     if (token_types) return norm.dropped(x, types->template operator()<A>(token_types), 0, dropout, random);
@@ -91,17 +80,32 @@ struct BertEmbeddings {
 
   /// Visits the members.
   static void visit(auto& self, auto&& f) {
-    f("word_embeddings", self.words);
+    const detail::FamilyForm& form = detail::form_of(self.family);
+    f(form.words, self.words);
     f("position_embeddings", self.positions);
     f("token_type_embeddings", self.types);
-    f("LayerNorm", self.norm);
+    f(form.embedding_norm, self.norm);
   }
 
  private:
+  static bool has_norm_bias(const BertConfig& config) {
+    return config.family != BertFamily::modernbert || config.modern.norm_bias;
+  }
+  // Returns the word embeddings, with those of the positions added if there are any.
+  template <class A>
+  Tensor<A> at_positions(const Tensor<int>& ids, const Sequences& sequences) const {
+    if (positions) return positions->template embed<A>(words, ids, sequences);
+    nn::require_positions("BertEmbeddings", sequences, longest);
+    const Tensor<A> x = words.template operator()<A>(ids);
+    require_rows("BertEmbeddings", {"ids", heddle::detail::rows_of_batch(x, sequences)}, sequences);
+    return x;
+  }
   static nn::PositionOptions position_options(const BertConfig& config) {
     if (!config.counts_from_padding()) return {};
     require(config.padding_id.has_value(),
             "BertEmbeddings: RoBERTa and MPNet need a padding_id, from which positions count");
+    require(config.family != BertFamily::mpnet || config.padding_id == 1,
+            "BertEmbeddings: the padding_id of MPNet must be 1, as in transformers, got ", *config.padding_id);
     return {.padding_id = config.padding_id};
   }
   void require_types(const Tensor<int>& ids, const Tensor<int>& token_types) const {
@@ -117,14 +121,14 @@ struct BertEmbeddings {
                            Random* random) const {
     using heddle::detail::ids_beside;
     const Tensor<T>& table = words.weight.value();
-    nn::detail::require_embedded_positions("LearnedPositions", table, given, positions.weight.value(), sequences,
-                                           positions.longest());
+    nn::detail::require_embedded_positions("LearnedPositions", table, given, positions->weight.value(), sequences,
+                                           positions->longest());
     const Tensor<int> ids = ids_beside(table, given, words.padding_id);
     require_types(given, token_types);
     Tensor<int> type;
     if (token_types) type = ids_beside(types->weight.value(), token_types, types->padding_id);
     return nn::detail::embed_layer_norm_on_gpu<A>(token_types ? "residual_layer_norm" : "layer_norm", words, ids,
-                                                  positions, positions.rows_of(ids, sequences), type_module(), type,
+                                                  *positions, positions->rows_of(ids, sequences), type_module(), type,
                                                   norm, dropout, random);
   }
 #endif
@@ -247,7 +251,7 @@ struct BertLayer {
 };
 
 /// The encoder: embeddings and layers, as in transformers' BertModel without its pooler, DistilBertModel, RobertaModel,
-/// MPNetModel, ElectraModel and AlbertModel.
+/// MPNetModel, ElectraModel, AlbertModel and ModernBertModel.
 template <Floating T = float>
 struct BertEncoder {
   BertConfig config;                                     ///< its sizes
@@ -255,9 +259,12 @@ struct BertEncoder {
   std::optional<nn::Linear<T>> projection;               ///< [D, E], after the embeddings of ELECTRA and ALBERT
   std::optional<nn::BucketedPositionBias<T>> distances;  ///< of MPNet's attention, shared by the layers
   std::vector<BertLayer<T>> layers;                      ///< the layers with weights (BertConfig::layer_of_pass)
+  std::vector<ModernBertLayer<T>> modern_layers;         ///< those of ModernBERT, which has no others
+  std::optional<nn::LayerNorm<T>> final_norm;            ///< after the layers of ModernBERT
 
-  /// Draws the weights. @throws ShapeError and Error as the layers do, ShapeError for a negative number of layers, and
-  /// Error for groups or inner layers of ALBERT below 1 and for more groups than layers.
+  /// Draws the weights. @throws ShapeError and Error as the layers do, ShapeError for a negative number of layers and
+  /// for heads of ModernBERT whose width is odd or above 512, and Error for groups or inner layers of ALBERT below 1,
+  /// for more groups than layers, and for a base of ModernBERT that is not finite and above 0.
   BertEncoder(const BertConfig& sizes, Random& random) : config(sizes), embeddings(sizes, random) {
     require<ShapeError>(sizes.layers >= 0, "BertEncoder: the number of layers must not be negative, got ",
                         sizes.layers);
@@ -273,7 +280,15 @@ struct BertEncoder {
       distances.emplace(detail::mpnet_buckets, detail::mpnet_greatest_distance, static_cast<int>(sizes.heads));
       detail::draw_as_bert(*distances, random, sizes.deviation);
     }
-    for (Index i = 0; i < sizes.layers_with_weights(); ++i) layers.emplace_back(sizes, random);
+    if (sizes.family != BertFamily::modernbert) {
+      for (Index i = 0; i < sizes.layers_with_weights(); ++i) layers.emplace_back(sizes, random);
+      return;
+    }
+    nn::require_size("BertEncoder", "heads", sizes.heads);
+    for (const double base : {sizes.modern.global_base, sizes.modern.local_base})
+      nn::RotaryPositions(sizes.D / sizes.heads, base);  // refuses an odd width and a wrong base
+    for (Index i = 0; i < sizes.layers; ++i) modern_layers.emplace_back(sizes, i, random);
+    final_norm.emplace(sizes.D, sizes.eps, sizes.modern.norm_bias);
   }
   /// Copies the members of `other` for clone().
   BertEncoder(const BertEncoder& other, Cloning& c)
@@ -281,13 +296,15 @@ struct BertEncoder {
         embeddings(c(other.embeddings)),
         projection(c(other.projection)),
         distances(c(other.distances)),
-        layers(c(other.layers)) {}
+        layers(c(other.layers)),
+        modern_layers(c(other.modern_layers)),
+        final_norm(c(other.final_norm)) {}
 
   /// Returns the last hidden state. @throws IndexError, ShapeError and Error as BertEmbeddings::forward does.
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
                     const ForwardOptions<A>& options = {}) const {  // [N] to [N, D]
-    return run(ids, sequences, options, config.passes(), bias<A>(sequences, sequences));
+    return run(ids, options, Attending<A>(*this, sequences));
   }
 
   /// Returns the last hidden state of tokens that attend only to the rows of `keys`, sequences of the same rows.
@@ -295,7 +312,7 @@ struct BertEncoder {
   template <class A = T>
   Tensor<A> attending_to(const Tensor<int>& ids, const Sequences& sequences, const Sequences& keys,
                          const ForwardOptions<A>& options = {}) const {  // [N] to [N, D]
-    return run(ids, sequences, options, config.passes(), bias<A>(sequences, keys), &keys);
+    return run(ids, options, Attending<A>(*this, sequences, &keys));
   }
 
   /// Returns the first row of each sequence of the last hidden state, that of [CLS]; zeros for an empty sequence. The
@@ -304,14 +321,19 @@ struct BertEncoder {
   template <class A = T>
   Tensor<A> first(const Tensor<int>& ids, const Sequences& sequences,
                   const ForwardOptions<A>& options = {}) const {  // [N] to [B, D]
-    if (config.passes() == 0 || options.hidden_states || sequences.has_empty())
+    if (config.passes() == 0 || options.hidden_states || sequences.has_empty() || sequences.count() == 0)
       return first_rows(forward(ids, sequences, options), sequences);
-    const Tensor<A> of_all = bias<A>(sequences, sequences);
+    const Attending<A> attending(*this, sequences);
     const Index last = config.passes() - 1;
-    const Tensor<A> x = run(ids, sequences, options, last, of_all);
+    const Tensor<A> x = run_layers(ids, options, attending, last);
+    if (final_norm) {
+      const ModernBertLayer<T>& layer = modern_layers[static_cast<std::size_t>(last)];
+      options.record(layer, x, sequences, attending.turns);
+      return (*final_norm)(layer.first(x, sequences, attending.turns, options.random));
+    }
     const BertLayer<T>& layer = layer_of_pass(last);
-    options.record(layer, x, sequences, of_all);
-    return layer.first(x, sequences, options.random, of_all ? slice(of_all, 2, 0, 1) : of_all);
+    options.record(layer, x, sequences, attending.bias);
+    return layer.first(x, sequences, options.random, attending.bias ? slice(attending.bias, 2, 0, 1) : attending.bias);
   }
 
   /// Visits the members.
@@ -319,28 +341,57 @@ struct BertEncoder {
     f("embeddings", self.embeddings);
     f(detail::projection_name(self.config.family), self.projection);
     f(detail::bias_name, self.distances);
-    for (std::size_t i = 0; i < self.layers.size(); ++i)
-      f(detail::layer_name(self.config, static_cast<Index>(i)), self.layers[i]);
+    const auto visit_layers = [&](auto& all) {
+      for (std::size_t i = 0; i < all.size(); ++i) f(detail::layer_name(self.config, static_cast<Index>(i)), all[i]);
+    };
+    visit_layers(self.layers);
+    visit_layers(self.modern_layers);
+    f("final_norm", self.final_norm);
   }
 
  private:
-  const BertLayer<T>& layer_of_pass(Index i) const { return layers[static_cast<std::size_t>(config.layer_of_pass(i))]; }
-  // Returns the bias of the attention [1, H, Tq, Tk], or an empty tensor.
+  // What all layers need for the attention: the bias of the distances, or the tables of the rotary positions.
   template <Floating A>
-  Tensor<A> bias(const Sequences& queries, const Sequences& keys) const {
-    return distances ? distances->template operator()<A>(queries, keys) : Tensor<A>();
+  struct Attending {
+    const Sequences& sequences;
+    const Sequences* keys;
+    Tensor<A> bias;  // [1, H, Tq, Tk], or empty
+    RotaryTables<A> turns;
+
+    Attending(const BertEncoder& encoder, const Sequences& queries, const Sequences* own_keys = nullptr)
+        : sequences(queries), keys(own_keys) {
+      if (encoder.distances) bias = encoder.distances->template operator()<A>(sequences, keys ? *keys : sequences);
+      if (encoder.final_norm) turns = RotaryTables<A>(encoder.config, sequences);
+    }
+  };
+
+  const BertLayer<T>& layer_of_pass(Index i) const { return layers[static_cast<std::size_t>(config.layer_of_pass(i))]; }
+  template <Floating A>
+  Tensor<A> run(const Tensor<int>& ids, const ForwardOptions<A>& o, const Attending<A>& attending) const {
+    const Tensor<A> x = run_layers(ids, o, attending, config.passes());
+    if (!final_norm) return x;
+    const Tensor<A> y = (*final_norm)(x);
+    if (o.hidden_states) o.hidden_states->back() = y;  // as in transformers
+    return y;
   }
   // Runs the first `count` passes.
   template <Floating A>
-  Tensor<A> run(const Tensor<int>& ids, const Sequences& sequences, const ForwardOptions<A>& o, Index count,
-                const Tensor<A>& bias, const Sequences* keys = nullptr) const {
+  Tensor<A> run_layers(const Tensor<int>& ids, const ForwardOptions<A>& o, const Attending<A>& attending,
+                       Index count) const {
+    const Sequences& sequences = attending.sequences;
     Tensor<A> x = embeddings.template forward<A>(ids, sequences, o.types, o.random);  // [N, E]
     if (projection) x = (*projection)(x);                                             // [N, D]
     if (o.hidden_states) o.hidden_states->push_back(x);
     for (Index i = 0; i < count; ++i) {
-      const BertLayer<T>& layer = layer_of_pass(i);
-      o.record(layer, x, sequences, bias);
-      x = layer(x, sequences, {.bias = bias, .keys = keys}, o.random);
+      if (final_norm) {
+        const ModernBertLayer<T>& layer = modern_layers[static_cast<std::size_t>(i)];
+        o.record(layer, x, sequences, attending.turns);
+        x = layer(x, sequences, attending.turns, o.random, attending.keys);
+      } else {
+        const BertLayer<T>& layer = layer_of_pass(i);
+        o.record(layer, x, sequences, attending.bias);
+        x = layer(x, sequences, {.bias = attending.bias, .keys = attending.keys}, o.random);
+      }
       if (o.hidden_states) o.hidden_states->push_back(x);
     }
     return x;
@@ -349,29 +400,35 @@ struct BertEncoder {
 
 /// An encoder with the head of transformers' BertForSequenceClassification, DistilBertForSequenceClassification and so
 /// on: dropout before the first linear map (RoBERTa, MPNet, ELECTRA); the map; tanh, ReLU (DistilBERT) or GELU
-/// (ELECTRA); dropout; the second map.
+/// (ELECTRA); dropout; the second map. In ModernBERT, a ModernBertHead stands for the first map and its activation.
 template <Floating T = float>
 struct BertClassifier {
-  BertEncoder<T> encoder;    ///< encoder
-  nn::Linear<T> pooler;      ///< [D, D]: bert.pooler.dense, DistilBERT's pre_classifier, RoBERTa's classifier.dense
-  nn::Linear<T> classifier;  ///< [C, D]
+  BertEncoder<T> encoder;                 ///< encoder
+  std::optional<nn::Linear<T>> pooler;    ///< [D, D]: bert.pooler.dense, DistilBERT's pre_classifier and so on
+  std::optional<ModernBertHead<T>> head;  ///< of ModernBERT, in place of the pooler
+  nn::Linear<T> classifier;               ///< [C, D]
 
   /// Draws the weights. @throws ShapeError and Error as BertEncoder does, ShapeError for fewer than one class, and
   /// Error for a classifier_dropout outside [0, 1).
   BertClassifier(const BertConfig& config, Index classes, Random& random)
-      : encoder(config, random), pooler(config.D, config.D, random), classifier(config.D, classes, random) {
+      : encoder(config, random), classifier(config.D, classes, random) {
     heddle::detail::require_fraction("BertClassifier", "classifier_dropout", config.classifier_dropout);
+    if (config.family == BertFamily::modernbert)
+      head.emplace(config, random);
+    else
+      pooler.emplace(config.D, config.D, random);
     draw_head(random);
   }
   /// Copies the members of `other` for clone().
   BertClassifier(const BertClassifier& other, Cloning& c)
-      : encoder(c(other.encoder)), pooler(c(other.pooler)), classifier(c(other.classifier)) {}
+      : encoder(c(other.encoder)), pooler(c(other.pooler)), head(c(other.head)), classifier(c(other.classifier)) {}
 
   /// Returns the sizes of the encoder.
   const BertConfig& config() const { return encoder.config; }
-  /// Draws the weights of both layers after the encoder.
+  /// Draws the weights of both linear maps after the encoder.
   void draw_head(Random& random) {
-    detail::draw_as_bert(pooler, random, config().deviation);
+    if (pooler) detail::draw_as_bert(*pooler, random, config().deviation);
+    if (head) detail::draw_as_bert(head->dense, random, config().deviation);
     detail::draw_as_bert(classifier, random, config().deviation);
   }
 
@@ -381,9 +438,10 @@ struct BertClassifier {
                     const ForwardOptions<A>& options = {}) const {  // [N] to [B, C]
     const detail::FamilyForm& form = detail::form_of(config().family);
     const double p = config().classifier_dropout;
+    if (head) return classifier(dropout((*head)(pooled(ids, sequences, options)), p, options.random));
     Tensor<A> x = encoder.template first<A>(ids, sequences, options);  // [B, D]
     if (form.drops_first_row) x = dropout(x, p, options.random);
-    x = pooler(x);
+    x = (*pooler)(x);
     switch (form.between) {
       case detail::FamilyForm::relu: x = relu(x); break;
       case detail::FamilyForm::gelu: x = gelu(x); break;
@@ -397,7 +455,16 @@ struct BertClassifier {
     const detail::FamilyForm& form = detail::form_of(self.encoder.config.family);
     f(form.name, self.encoder);
     f(form.dense, self.pooler);
+    f("head", self.head);
     f(form.classifier, self.classifier);
+  }
+
+ private:
+  // Returns the row of each text that the head of ModernBERT reads.
+  template <Floating A>
+  Tensor<A> pooled(const Tensor<int>& ids, const Sequences& sequences, const ForwardOptions<A>& options) const {
+    if (!config().modern.pools_mean) return encoder.template first<A>(ids, sequences, options);
+    return mean_rows(encoder.template forward<A>(ids, sequences, options), sequences);
   }
 };
 
@@ -409,10 +476,11 @@ enum class TokenHead { labels, answer };
 /// BertForQuestionAnswering, and in those of the other families.
 template <Floating T = float>
 struct BertTokenClassifier {
-  BertEncoder<T> encoder;    ///< encoder
-  nn::Linear<T> classifier;  ///< [C, D]
-  TokenHead head;            ///< which head it is
-  double head_dropout;       ///< dropout before the linear map
+  BertEncoder<T> encoder;                      ///< encoder
+  std::optional<ModernBertHead<T>> transform;  ///< of ModernBERT, before the linear map
+  nn::Linear<T> classifier;                    ///< [C, D]
+  TokenHead head;                              ///< which head it is
+  double head_dropout;                         ///< dropout before the linear map
 
   /// Draws the weights. @throws ShapeError and Error as BertEncoder does, ShapeError for fewer than one output, and
   /// Error for a dropout outside [0, 1).
@@ -422,31 +490,40 @@ struct BertTokenClassifier {
         head(kind),
         head_dropout(dropout_of(config, kind)) {
     heddle::detail::require_fraction("BertTokenClassifier", "dropout", head_dropout);
+    if (config.family == BertFamily::modernbert) transform.emplace(config, random);
     draw_head(random);
   }
   /// Copies the members of `other` for clone().
   BertTokenClassifier(const BertTokenClassifier& other, Cloning& c)
       : encoder(c(other.encoder)),
+        transform(c(other.transform)),
         classifier(c(other.classifier)),
         head(other.head),
         head_dropout(other.head_dropout) {}
 
   /// Returns the sizes of the encoder.
   const BertConfig& config() const { return encoder.config; }
-  /// Draws the weights of the linear map.
-  void draw_head(Random& random) { detail::draw_as_bert(classifier, random, config().deviation); }
+  /// Draws the weights of the linear maps after the encoder.
+  void draw_head(Random& random) {
+    if (transform) detail::draw_as_bert(transform->dense, random, config().deviation);
+    detail::draw_as_bert(classifier, random, config().deviation);
+  }
 
   /// Returns the logits of each row. @throws IndexError, ShapeError and Error as BertEncoder::forward does.
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
-                    const ForwardOptions<A>& options = {}) const {  // [N] to [N, C]
-    return classifier(dropout(encoder.template forward<A>(ids, sequences, options), head_dropout, options.random));
+                    const ForwardOptions<A>& options = {}) const {       // [N] to [N, C]
+    Tensor<A> x = encoder.template forward<A>(ids, sequences, options);  // [N, D]
+    if (transform) x = (*transform)(x);
+    return classifier(dropout(x, head_dropout, options.random));
   }
 
   /// Visits the members.
   static void visit(auto& self, auto&& f) {
-    f(encoder_name(self.encoder.config.family), self.encoder);
-    f(self.head == TokenHead::labels ? "classifier" : "qa_outputs", self.classifier);
+    const detail::FamilyForm& form = detail::form_of(self.encoder.config.family);
+    f(form.name, self.encoder);
+    f("head", self.transform);
+    f(self.head == TokenHead::labels ? "classifier" : form.answer, self.classifier);
   }
 
  private:
@@ -454,7 +531,8 @@ struct BertTokenClassifier {
   static double dropout_of(const BertConfig& config, TokenHead kind) {
     if (config.family == BertFamily::distilbert)
       return kind == TokenHead::labels ? config.dropout : config.answer_dropout;
-    return kind == TokenHead::labels ? config.classifier_dropout : 0;
+    const bool drops = kind == TokenHead::labels || config.family == BertFamily::modernbert;
+    return drops ? config.classifier_dropout : 0;
   }
 };
 
@@ -470,8 +548,8 @@ struct BertMaskedLm {
   /// Draws the weights. @throws ShapeError and Error as BertEncoder does.
   BertMaskedLm(const BertConfig& config, Random& random)
       : encoder(config, random),
-        transform(config.D, config.E(), random),
-        norm(config.E(), config.eps),
+        transform(config.D, config.E(), random, has_bias(config)),
+        norm(config.E(), config.eps, config.family != BertFamily::modernbert || config.modern.norm_bias),
         bias(zeros<T>({config.vocabulary})) {
     detail::draw_as_bert(transform, random, config.deviation);
   }
@@ -509,19 +587,15 @@ struct BertMaskedLm {
  private:
   template <Floating A>
   Tensor<A> decode(const Tensor<A>& x) const {  // [M, D] to [M, V]
-    return linear(norm(activated(transform(x))), encoder.embeddings.words.weight.template as<A>(),
+    return linear(norm(nn::activated(transform(x), activation())), encoder.embeddings.words.weight.template as<A>(),
                   bias.template as<A>());
   }
-  template <Floating A>
-  Tensor<A> activated(const Tensor<A>& x) const {
-    if (detail::form_of(config().family).decodes_with_gelu) return gelu(x);
-    switch (config().activation) {
-      case nn::Activation::gelu_tanh: return gelu_tanh(x);
-      case nn::Activation::relu: return relu(x);
-      case nn::Activation::silu: return silu(x);
-      case nn::Activation::gelu: break;
-    }
-    return gelu(x);
+  static bool has_bias(const BertConfig& config) {
+    return config.family != BertFamily::modernbert || config.modern.head_bias;
+  }
+  nn::Activation activation() const {
+    if (config().family == BertFamily::modernbert) return config().modern.head_activation;
+    return detail::form_of(config().family).decodes_with_gelu ? nn::Activation::gelu : config().activation;
   }
 };
 

@@ -14,35 +14,58 @@ enum class BertFamily {
   roberta,     ///< Liu et al. 2019: positions count from the row behind that of the padding (nn::PositionOptions)
   mpnet,       ///< Song et al. 2020: positions as in RoBERTa, and a bias of distances that the layers share
   electra,     ///< Clark et al. 2020: embeddings may be narrower than the rows
-  albert       ///< Lan et al. 2020: narrower embeddings, layers that share weights, no dropout of their result
+  albert,      ///< Lan et al. 2020: narrower embeddings, layers that share weights, no dropout of their result
+  modernbert   ///< Warner et al. 2024: rotary positions, local attention, gated units, norms before the sublayers
+};
+
+/// What only ModernBERT has; the defaults are those of ModernBERT-base.
+struct ModernBertConfig {
+  double global_base = 160000;  ///< base of the rotary positions in layers where each token sees all others
+  double local_base = 10000;    ///< base in the other layers
+  Index global_every = 3;       ///< layer i sees all tokens if i is a multiple of it
+  Index window = 64;            ///< the greatest distance between tokens that see each other in the other layers
+  bool norm_bias = false;       ///< whether norms have biases
+  bool attention_bias = false;  ///< whether the linear maps of the attention have biases
+  bool ff_bias = false;         ///< whether those of the feed-forward networks have biases
+  bool head_bias = false;       ///< whether the first linear map of a head has one
+  bool decoder_bias = true;     ///< whether the decoder of a masked language model has one; heddle's have
+  double ff_dropout = 0;        ///< dropout in the feed-forward networks
+  bool pools_mean = false;      ///< whether a classifier reads the mean of a text's rows instead of the first one
+  nn::Activation head_activation = nn::Activation::gelu;  ///< activation of the heads
+
+  /// Compares all members.
+  bool operator==(const ModernBertConfig&) const = default;
 };
 
 /// The sizes and dropout probabilities of an encoder; the defaults are those of bert-base-uncased.
 struct BertConfig {
-  BertFamily family = BertFamily::bert;              ///< which of the models it is
-  Index vocabulary = 30522;                          ///< V, the number of tokens
-  Index D = 768;                                     ///< width of the rows
-  Index layers = 12;                                 ///< number of layers
-  Index heads = 12;                                  ///< attention heads of a layer
-  Index ff_width = 3072;                             ///< width of the feed-forward networks
-  Index positions = 512;                             ///< maximum number of tokens in a text
-  Index types = 2;                                   ///< token types; DistilBERT and MPNet have none
-  std::optional<Index> padding_id = 0;               ///< token whose embedding is not trained; RoBERTa needs one
+  BertFamily family = BertFamily::bert;  ///< which of the models it is
+  Index vocabulary = 30522;              ///< V, the number of tokens
+  Index D = 768;                         ///< width of the rows
+  Index layers = 12;                     ///< number of layers
+  Index heads = 12;                      ///< attention heads of a layer
+  Index ff_width = 3072;                 ///< width of the feed-forward networks
+  Index positions = 512;                 ///< maximum number of tokens in a text
+  Index types = 2;                       ///< token types; DistilBERT, MPNet and ModernBERT have none
+  std::optional<Index> padding_id = 0;   ///< token whose embedding is not trained; RoBERTa needs one, MPNet 1
   nn::Activation activation = nn::Activation::gelu;  ///< activation of the feed-forward networks
   double eps = 1e-12;                                ///< constant added to the variance in the norms
   double deviation = 0.02;                           ///< standard deviation of the initial weights
-  double dropout = 0.1;                              ///< dropout after the embeddings and each sublayer
-  double attention_dropout = 0.1;                    ///< dropout of the attention weights
-  double classifier_dropout = 0.1;                   ///< dropout before the classifier
-  double answer_dropout = 0.1;                       ///< dropout before the answers of DistilBERT
-  Index embedding_width = 0;                         ///< of ELECTRA and ALBERT; 0 stands for D
-  Index groups = 1;                                  ///< of ALBERT: each has the weights of layers / groups layers
-  Index inner_layers = 1;                            ///< of ALBERT: layers that follow each other in each of `layers`
+  double dropout = 0.1;             ///< after the embeddings and sublayers, but not after all sublayers of each family
+  double attention_dropout = 0.1;   ///< of the attention weights; in ModernBERT also after the attention
+  double classifier_dropout = 0.1;  ///< dropout before the classifier
+  double answer_dropout = 0.1;      ///< dropout before the answers of DistilBERT
+  Index embedding_width = 0;        ///< of ELECTRA and ALBERT; 0 stands for D
+  Index groups = 1;                 ///< of ALBERT: each has the weights of layers / groups layers
+  Index inner_layers = 1;           ///< of ALBERT: layers that follow each other in each of `layers`
+  ModernBertConfig modern = {};     ///< of ModernBERT
 
   /// Returns E, the width of the embeddings, which a linear map widens to D.
   Index E() const { return embedding_width > 0 && has_narrow_embeddings() ? embedding_width : D; }
   /// Returns whether a linear map [D, E] stands between the embeddings and the layers: always in ALBERT.
   bool has_projection() const { return family == BertFamily::albert || E() != D; }
+  /// Returns whether there is a table of positions; ModernBERT has rotary ones.
+  bool has_position_table() const { return family != BertFamily::modernbert; }
   /// Returns the row of the table of positions for the first token of a text. In RoBERTa and MPNet it follows that of
   /// padding_id.
   Index first_position() const { return counts_from_padding() ? padding_id.value_or(0) + 1 : 0; }
@@ -87,6 +110,10 @@ struct FamilyForm {
   bool drops_first_row = false;              // dropout before the first linear map of a classifier of texts
   enum { tanh, relu, gelu } between = tanh;  // between the linear maps of a classifier of texts
   bool decodes_with_gelu = false;            // in a masked language model, whatever the configuration says
+  const char* words = "word_embeddings";     // of the embedding layer
+  const char* embedding_norm = "LayerNorm";  // of the embedding layer
+  const char* head_norm = "";                // behind `dense`, which all heads then have
+  const char* answer = "qa_outputs";         // the linear map of a head of answers
 };
 
 inline const FamilyForm& form_of(BertFamily family) {
@@ -185,12 +212,36 @@ inline const FamilyForm& form_of(BertFamily family) {
                                      .decoder = "predictions.decoder.weight",
                                      .decoder_bias = "predictions.decoder.bias",
                                      .drops_ff = false};
+  static constexpr FamilyForm modernbert{.name = "model",
+                                         .layers = "layers.",
+                                         .query = "attn.Wqkv",  // and keys and values, in one matrix
+                                         .key = "",
+                                         .value = "",
+                                         .out = "attn.Wo",
+                                         .attention_norm = "attn_norm",
+                                         .ff_in = "mlp.Wi",
+                                         .ff_out = "mlp.Wo",
+                                         .output_norm = "mlp_norm",
+                                         .pooler = "",
+                                         .dense = "head.dense",
+                                         .classifier = "classifier",
+                                         .transform = "head.dense",
+                                         .norm = "head.norm",
+                                         .bias = "decoder.bias",
+                                         .decoder = "decoder.weight",
+                                         .decoder_bias = "",
+                                         .has_types = false,
+                                         .words = "tok_embeddings",
+                                         .embedding_norm = "norm",
+                                         .head_norm = "head.norm",
+                                         .answer = "classifier"};
   switch (family) {
     case BertFamily::distilbert: return distilbert;
     case BertFamily::roberta: return roberta;
     case BertFamily::mpnet: return mpnet;
     case BertFamily::electra: return electra;
     case BertFamily::albert: return albert;
+    case BertFamily::modernbert: return modernbert;
     case BertFamily::bert: break;
   }
   return bert;
@@ -214,7 +265,7 @@ inline constexpr const char* bias_name = "encoder.relative_attention_bias";
 
 }  // namespace detail
 
-/// Returns the name under which a model with a head holds its encoder, such as "bert" or "albert".
+/// Returns the name under which a model with a head holds its encoder, such as "bert", and "model" in ModernBERT.
 inline const char* encoder_name(BertFamily family) { return detail::form_of(family).name; }
 
 }  // namespace heddle::models

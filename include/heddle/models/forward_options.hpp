@@ -12,8 +12,9 @@ template <Floating A>
 struct ForwardOptions {
   Tensor<int> types = {};    ///< [N] token types; all 0 if empty
   Random* random = nullptr;  ///< generator of the dropout, which is active if and only if this is given
-  std::vector<Tensor<A>>* hidden_states =
-      {};  ///< receives layers + 1 tensors [N, D]: the embeddings, then each layer's result
+  /// Receives the rows before the first layer, then those after each layer, [N, D]; a layer of ALBERT that stands for
+  /// several is several here. The last ones of ModernBERT are after its final norm.
+  std::vector<Tensor<A>>* hidden_states = {};
   std::vector<Tensor<A>>* attentions = {};  ///< receives the weights [B, H, T, T] of each layer, without dropout
   std::vector<nn::AttentionRecord<A>>* records = {};  ///< receives the queries, keys and weights of each layer
 

@@ -47,7 +47,19 @@ inline constexpr ModelType model_types[] = {
       .activation = nn::Activation::gelu_tanh,
       .dropout = 0,
       .attention_dropout = 0,
-      .embedding_width = 128}}};
+      .embedding_width = 128}},
+    {"modernbert",
+     "ModernBert",
+     {.family = BertFamily::modernbert,
+      .vocabulary = 50368,
+      .layers = 22,
+      .ff_width = 1152,
+      .positions = 8192,
+      .padding_id = 50283,
+      .eps = 1e-5,
+      .dropout = 0,
+      .attention_dropout = 0,
+      .classifier_dropout = 0}}};
 
 // Returns the type of a name, or nullptr.
 inline const ModelType* find_model_type(const std::string& name) {
@@ -79,8 +91,8 @@ struct PretrainedConfig {
   const BertConfig* bert() const { return std::get_if<BertConfig>(&sizes); }
   /// Returns the sizes of a pre-norm encoder, otherwise nullptr.
   const PreNormConfig* pre_norm() const { return std::get_if<PreNormConfig>(&sizes); }
-  /// Returns the file's model_type: bert, distilbert, roberta, xlm-roberta, camembert, mpnet, electra, albert or
-  /// heddle-prenorm.
+  /// Returns the file's model_type: bert, distilbert, roberta, xlm-roberta, camembert, mpnet, electra, albert,
+  /// modernbert or heddle-prenorm.
   std::string model_type() const {
     return bert() ? detail::model_type_of(bert()->family, json).name : "heddle-prenorm";
   }
@@ -141,11 +153,11 @@ inline std::optional<Index> read_padding(const io::JsonObject& config, const Ber
     return require_known(config.count_or("pad_token_id", *c.padding_id, 0, c.vocabulary - 1));
   }
   if (is_null) return std::nullopt;
-  const Index id = config.count_or("pad_token_id", *c.padding_id, -c.vocabulary, c.vocabulary - 1);
+  const Index id = require_known(config.count_or("pad_token_id", *c.padding_id, -c.vocabulary, c.vocabulary - 1));
   return id < 0 ? id + c.vocabulary : id;  // as torch.nn.Embedding
 }
 
-// The keys of config.json that differ between DistilBERT and the others.
+// The keys of config.json that differ between the families.
 struct ConfigKeys {
   const char *D, *layers, *heads, *ff_width, *activation, *dropout, *attention_dropout;
   const char* classifier_dropout;  // nullptr in MPNet, where it is the dropout
@@ -154,6 +166,9 @@ inline ConfigKeys config_keys(BertFamily family) {
   if (family == BertFamily::distilbert)
     return {"dim",        "n_layers", "n_heads",           "hidden_dim",
             "activation", "dropout",  "attention_dropout", "seq_classif_dropout"};
+  if (family == BertFamily::modernbert)
+    return {"hidden_size",       "num_hidden_layers", "num_attention_heads", "intermediate_size",
+            "hidden_activation", "embedding_dropout", "attention_dropout",   "classifier_dropout"};
   return {"hidden_size",
           "num_hidden_layers",
           "num_attention_heads",
@@ -166,6 +181,61 @@ inline ConfigKeys config_keys(BertFamily family) {
                                          : "classifier_dropout"};
 }
 
+// Returns how often a layer of ModernBERT sees all tokens: every layer whose number is a multiple of the result.
+inline Index read_global_every(const io::JsonObject& config, Index layers) {
+  if (!config.has("layer_types")) return config.count_or("global_attn_every_n_layers", 3, 1, most_size);
+  const nlohmann::json& types = config.array("layer_types");
+  const auto is = [&](std::size_t layer, const char* type) { return types[layer] == type; };
+  require<FileError>(static_cast<Index>(types.size()) == layers, config.file(), ": 'layer_types' has ", types.size(),
+                     " members; the model has ", layers, " layers");
+  std::size_t every = 1;
+  while (every < types.size() && !is(every, "full_attention")) ++every;
+  for (std::size_t i = 0; i < types.size(); ++i)
+    require<FileError>(is(i, i % every ? "sliding_attention" : "full_attention"), config.file(), ": 'layer_types' has ",
+                       io::printable(types[i].dump(), 60), " for layer ", i,
+                       "; heddle reads 'full_attention' for each n-th layer from 0 on, and 'sliding_attention' for the "
+                       "others");
+  return static_cast<Index>(every);
+}
+
+// Returns the base of the rotary positions of one type of layers.
+inline double read_rotary_base(const io::JsonObject& config, const char* type, const char* old_key, double absent) {
+  const auto base = [&](const io::JsonObject& from, const char* key) { return from.number_or(key, absent, 1, 1e12); };
+  if (!config.has("rope_parameters")) return base(config, old_key);
+  const io::JsonObject all(config.object("rope_parameters"), config.file(), "'rope_parameters'");
+  if (!all.has(type)) return base(config, old_key);
+  const io::JsonObject own(all.object(type), config.file(), '\'' + std::string(type) + "' of 'rope_parameters'");
+  const std::string kind = own.text_or("rope_type", own.text_or("type", "default"));  // the second is the older name
+  require<FileError>(kind == "default", config.file(), ": 'rope_type' is ", io::quoted_name(kind),
+                     " but must be 'default'");
+  return own.has("rope_theta") ? base(own, "rope_theta") : base(config, old_key);
+}
+
+// Reads what only ModernBERT has.
+inline void read_modern(const io::JsonObject& config, BertConfig& c) {
+  ModernBertConfig& m = c.modern;
+  m.ff_dropout = read_dropout(config, "mlp_dropout", m.ff_dropout);
+  m.head_activation = read_activation(config, "classifier_activation", m.head_activation);
+  m.norm_bias = config.boolean_or("norm_bias", m.norm_bias);
+  m.attention_bias = config.boolean_or("attention_bias", m.attention_bias);
+  m.ff_bias = config.boolean_or("mlp_bias", m.ff_bias);
+  m.head_bias = config.boolean_or("classifier_bias", m.head_bias);
+  m.decoder_bias = config.boolean_or("decoder_bias", m.decoder_bias);
+  const std::string pooling = config.text_or("classifier_pooling", "cls");
+  require<FileError>(pooling == "cls" || pooling == "mean", config.file(), ": 'classifier_pooling' is ",
+                     io::quoted_name(pooling), " but must be cls or mean");
+  m.pools_mean = pooling == "mean";
+  require<FileError>(!config.has("rope_scaling"), config.file(),
+                     ": 'rope_scaling' is not null; heddle reads rotary positions without scaling");
+  m.global_base = read_rotary_base(config, "full_attention", "global_rope_theta", m.global_base);
+  m.local_base = read_rotary_base(config, "sliding_attention", "local_rope_theta", m.local_base);
+  m.global_every = read_global_every(config, c.layers);
+  m.window = config.count_or("local_attention", 2 * m.window, 1, most_size) / 2;
+  const Index K = c.D / c.heads;
+  require<FileError>(K % 2 == 0 && K <= 2 * kernel::RotaryFrequencies::most, config.file(), ": heads are ", K,
+                     " wide; rotary positions need an even width of at most 512");
+}
+
 // Returns the sizes in a file of the given type.
 inline BertConfig read_bert_config(const io::JsonObject& config, const ModelType& type) {
   BertConfig c = type.absent;
@@ -174,18 +244,18 @@ inline BertConfig read_bert_config(const io::JsonObject& config, const ModelType
     size = config.count_or(key, size, 1, most);
   };
   const auto read_probability = [&](double& p, const char* key) { p = read_dropout(config, key, p); };
+  const bool is_distilbert = c.family == BertFamily::distilbert, is_modern = c.family == BertFamily::modernbert;
   const std::string position_type = config.text_or("position_embedding_type", "absolute");
-  require<FileError>(position_type == "absolute", config.file(), ": 'position_embedding_type' is ",
+  require<FileError>(position_type == "absolute" || is_modern, config.file(), ": 'position_embedding_type' is ",
                      io::quoted_name(position_type), " but must be 'absolute'");
   require<FileError>(!config.boolean_or("is_decoder", false), config.file(),
                      ": 'is_decoder' is true; heddle reads encoders");
-  const bool is_distilbert = c.family == BertFamily::distilbert;
   read_size(c.vocabulary, "vocab_size", most_tokens);
   read_size(c.D, keys.D);
   read_size(c.layers, keys.layers);
   read_size(c.heads, keys.heads);
   read_size(c.ff_width, keys.ff_width);
-  Index rows = 512;
+  Index rows = c.positions;
   read_size(rows, "max_position_embeddings");
   c.padding_id = read_padding(config, c);
   c.positions = rows - c.first_position();
@@ -197,12 +267,12 @@ inline BertConfig read_bert_config(const io::JsonObject& config, const ModelType
   else
     c.types = 0;
   c.activation = read_activation(config, keys.activation, c.activation);
-  if (!is_distilbert) c.eps = config.number_or("layer_norm_eps", c.eps, 0, 1);
+  if (!is_distilbert) c.eps = config.number_or(is_modern ? "norm_eps" : "layer_norm_eps", c.eps, 0, 1);
   c.deviation = config.number_or("initializer_range", c.deviation, 0, 100);
   read_probability(c.dropout, keys.dropout);
   read_probability(c.attention_dropout, keys.attention_dropout);
   c.answer_dropout = is_distilbert ? read_dropout(config, "qa_dropout", c.answer_dropout) : 0;
-  if (!is_distilbert && c.family != BertFamily::albert) c.classifier_dropout = c.dropout;
+  if (!is_distilbert && !is_modern && c.family != BertFamily::albert) c.classifier_dropout = c.dropout;
   if (keys.classifier_dropout) read_probability(c.classifier_dropout, keys.classifier_dropout);
   if (c.embedding_width > 0) read_size(c.embedding_width, "embedding_size");
   if (c.family == BertFamily::albert) {
@@ -212,6 +282,7 @@ inline BertConfig read_bert_config(const io::JsonObject& config, const ModelType
   if (c.family == BertFamily::mpnet)
     config.count_or("relative_attention_num_buckets", mpnet_buckets, mpnet_buckets, mpnet_buckets);
   require_heads(config, c.D, c.heads);
+  if (is_modern) read_modern(config, c);
   return c;
 }
 
@@ -281,7 +352,7 @@ struct NamedEncoder {
 // folders to weight and bias. It returns an empty name for buffers of positions, which are left out.
 inline auto bert_names(const io::WeightFiles& files, BertFamily family) {
   const std::string prefix = std::string(encoder_name(family)) + '.';
-  const bool bare = files.has("embeddings.word_embeddings.weight");
+  const bool bare = files.has("embeddings." + std::string(form_of(family).words) + ".weight");
   return [=](const std::string& stored) -> std::string {
     std::string name = stored;
     if (name.ends_with("embeddings.position_ids")) return "";
@@ -291,7 +362,8 @@ inline auto bert_names(const io::WeightFiles& files, BertFamily family) {
     replace_end("gamma", "weight");
     replace_end("beta", "bias");
     if (bare)
-      for (const char* part : {"embeddings.", "embeddings_project.", "encoder.", "transformer.", "pooler."})
+      for (const char* part :
+           {"embeddings.", "embeddings_project.", "encoder.", "transformer.", "pooler.", "layers.", "final_norm."})
         if (name.starts_with(part)) return prefix + name;
     return name;
   };
@@ -307,8 +379,8 @@ inline PretrainedConfig parse_config(std::string content, const std::string& pat
   const std::string name = config.text("model_type");
   const detail::ModelType* const type = detail::find_model_type(name);
   require<FileError>(type || name == "heddle-prenorm", config.file(), ": 'model_type' is ", io::quoted_name(name),
-                     "; heddle reads bert, distilbert, roberta, xlm-roberta, camembert, mpnet, electra, albert and "
-                     "heddle-prenorm");
+                     "; heddle reads bert, distilbert, roberta, xlm-roberta, camembert, mpnet, electra, albert, "
+                     "modernbert and heddle-prenorm");
   PretrainedConfig c{BertConfig(), detail::read_labels(config), config.json(), detail::read_problem(config)};
   if (type)
     c.sizes = detail::read_bert_config(config, *type);
@@ -389,14 +461,16 @@ inline void require_sizes(const PretrainedConfig& config, const std::string& fol
   const detail::FamilyForm& form = detail::form_of(b.family);
   const std::string encoder = std::string(form.name) + '.';
   const io::WeightSource source = files.weights(detail::bert_names(files, b.family));
-  check(source, encoder + "embeddings.word_embeddings.weight", {b.vocabulary, b.E()});
-  check(source, encoder + "embeddings.position_embeddings.weight", {b.position_rows(), b.E()});
+  check(source, encoder + "embeddings." + form.words + ".weight", {b.vocabulary, b.E()});
+  if (b.has_position_table())
+    check(source, encoder + "embeddings.position_embeddings.weight", {b.position_rows(), b.E()});
   if (b.types > 0) check(source, encoder + "embeddings.token_type_embeddings.weight", {b.types, b.E()});
   if (b.has_projection()) check(source, encoder + detail::projection_name(b.family) + ".weight", {b.D, b.E()});
   for (Index layer = 0; layer < b.layers_with_weights(); ++layer) {
     const std::string name = encoder + detail::layer_name(b, layer) + '.';
-    check(source, name + form.query + ".weight", {b.D, b.D});
-    check(source, name + form.ff_in + ".weight", {b.ff_width, b.D});
+    const bool is_modern = b.family == BertFamily::modernbert;
+    check(source, name + form.query + ".weight", {is_modern ? 3 * b.D : b.D, b.D});
+    check(source, name + form.ff_in + ".weight", {is_modern ? 2 * b.ff_width : b.ff_width, b.D});
   }
 }
 
@@ -475,17 +549,19 @@ inline bool are_tied(const io::WeightSource& source, const std::string& first, c
 
 /// Reads a masked language model's weights from a folder. If `head` is MissingHead::drawn, weights of the head that the
 /// folder does not have keep their values. @throws FileError as load_pretrained() does for a classifier, for a decoder
-/// that differs from the word embeddings, and for two biases of the decoder that differ.
+/// without bias or with a matrix other than the word embeddings, and for two biases of the decoder that differ.
 template <class T>
 io::LoadReport load_pretrained(BertMaskedLm<T>& model, const std::string& folder,
                                MissingHead head = MissingHead::refused) {
   const io::WeightFiles files(folder);
   const BertFamily family = model.config().family;
   const detail::FamilyForm& names = detail::form_of(family);
+  require<FileError>(model.config().modern.decoder_bias, io::printable(folder + "/config.json"),
+                     ": 'decoder_bias' is false; heddle reads masked language models whose decoder has a bias");
   const auto rename = detail::bert_names(files, family);
   const io::WeightSource stored = files.weights(rename);
   require<FileError>(
-      detail::are_tied(stored, std::string(encoder_name(family)) + ".embeddings.word_embeddings.weight", names.decoder),
+      detail::are_tied(stored, std::string(names.name) + ".embeddings." + names.words + ".weight", names.decoder),
       io::printable(stored.name), ": '", names.decoder,
       "' differs from the word embeddings; heddle reads models whose decoder is their word embeddings");
   require<FileError>(detail::are_tied(stored, names.bias, names.decoder_bias), io::printable(stored.name), ": '",
@@ -501,6 +577,95 @@ io::LoadReport load_pretrained(BertMaskedLm<T>& model, const std::string& folder
   return io::load(model, files.weights(without_decoder), detail::may_miss_head(family, head));
 }
 
+namespace detail {
+
+// Sets a member to the name of an activation, unless it has another name of the same function.
+inline void set_activation(nlohmann::json& json, const char* key, nn::Activation activation) {
+  const char* const names[] = {"gelu", "gelu_new", "relu", "silu"};
+  const auto has = [&](const char* name) { return json.contains(key) && json[key] == name; };
+  const bool is_same_function = (activation == nn::Activation::gelu_tanh && has("gelu_pytorch_tanh")) ||
+                                (activation == nn::Activation::silu && has("swish"));
+  if (!is_same_function) json[key] = names[static_cast<std::size_t>(activation)];
+}
+
+inline void set_sizes(nlohmann::json& json, const PreNormConfig& c) {
+  json["vocab_size"] = c.vocabulary;
+  json["hidden_size"] = c.D;
+  json["num_hidden_layers"] = c.layers;
+  json["num_attention_heads"] = c.heads;
+  json["intermediate_size"] = c.ff_width;
+  json["max_position_embeddings"] = c.positions;
+  json["embedding_dropout_prob"] = c.embedding_dropout;
+  json["hidden_dropout_prob"] = c.dropout;
+}
+
+// Sets what only ModernBERT has.
+inline void set_modern(nlohmann::json& json, const BertConfig& b) {
+  const ModernBertConfig& m = b.modern;
+  json["norm_eps"] = b.eps;
+  json["mlp_dropout"] = m.ff_dropout;
+  set_activation(json, "classifier_activation", m.head_activation);
+  json["norm_bias"] = m.norm_bias;
+  json["attention_bias"] = m.attention_bias;
+  json["mlp_bias"] = m.ff_bias;
+  json["classifier_bias"] = m.head_bias;
+  json["decoder_bias"] = m.decoder_bias;
+  json["classifier_pooling"] = m.pools_mean ? "mean" : "cls";
+  const bool is_odd = json.contains("local_attention") && json["local_attention"] == 2 * m.window + 1;
+  json["local_attention"] = 2 * m.window + (is_odd || m.window == 0);
+  // Members of version 5 of transformers stay if they say the same.
+  const auto says = [&](const char* member, auto&& is_same) {
+    const io::JsonObject members(json, "");
+    try {
+      return members.has(member) && is_same(members);
+    } catch (const FileError&) {
+      return false;
+    }
+  };
+  if (!says("layer_types", [&](const io::JsonObject& o) { return read_global_every(o, b.layers) == m.global_every; })) {
+    json.erase("layer_types");
+    json["global_attn_every_n_layers"] = m.global_every;
+  }
+  if (!says("rope_parameters", [&](const io::JsonObject& o) {
+        return read_rotary_base(o, "full_attention", "global_rope_theta", 0) == m.global_base &&
+               read_rotary_base(o, "sliding_attention", "local_rope_theta", 0) == m.local_base;
+      })) {
+    json.erase("rope_parameters");
+    json["global_rope_theta"] = m.global_base;
+    json["local_rope_theta"] = m.local_base;
+  }
+}
+
+inline void set_sizes(nlohmann::json& json, const BertConfig& b) {
+  const ConfigKeys keys = config_keys(b.family);
+  json["vocab_size"] = b.vocabulary;
+  json[keys.D] = b.D;
+  json[keys.layers] = b.layers;
+  json[keys.heads] = b.heads;
+  json[keys.ff_width] = b.ff_width;
+  json["max_position_embeddings"] = b.position_rows();
+  json["initializer_range"] = b.deviation;
+  set_activation(json, keys.activation, b.activation);
+  json[keys.attention_dropout] = b.attention_dropout;
+  if (b.family != BertFamily::mpnet)
+    json["pad_token_id"] = b.padding_id ? nlohmann::json(*b.padding_id) : nlohmann::json();
+  json[keys.dropout] = b.dropout;
+  if (keys.classifier_dropout) json[keys.classifier_dropout] = b.classifier_dropout;
+  if (b.family == BertFamily::modernbert) return set_modern(json, b);
+  if (b.family == BertFamily::distilbert)
+    json["qa_dropout"] = b.answer_dropout;
+  else
+    json["layer_norm_eps"] = b.eps;
+  if (form_of(b.family).has_types) json["type_vocab_size"] = b.types;
+  if (b.family == BertFamily::electra || b.family == BertFamily::albert) json["embedding_size"] = b.E();
+  if (b.family == BertFamily::albert) {
+    json["num_hidden_groups"] = b.groups;
+    json["inner_group_num"] = b.inner_layers;
+  }
+}
+
+}  // namespace detail
+
 /// Returns the content of config.json for a model that is saved as `architecture`, such as
 /// "BertForSequenceClassification".
 inline nlohmann::json to_json(const PretrainedConfig& config, const std::string& architecture) {
@@ -509,49 +674,7 @@ inline nlohmann::json to_json(const PretrainedConfig& config, const std::string&
   json["dtype"] = "float32";
   json["architectures"] = {architecture};
   json["model_type"] = config.model_type();
-  const auto set_activation = [&](const char* key, nn::Activation activation) {
-    const char* const names[] = {"gelu", "gelu_new", "relu", "silu"};
-    const auto has = [&](const char* name) { return json.contains(key) && json[key] == name; };
-    const bool is_same_function = (activation == nn::Activation::gelu_tanh && has("gelu_pytorch_tanh")) ||
-                                  (activation == nn::Activation::silu && has("swish"));
-    if (!is_same_function) json[key] = names[static_cast<std::size_t>(activation)];
-  };
-  if (const PreNormConfig* c = config.pre_norm()) {
-    json["vocab_size"] = c->vocabulary;
-    json["hidden_size"] = c->D;
-    json["num_hidden_layers"] = c->layers;
-    json["num_attention_heads"] = c->heads;
-    json["intermediate_size"] = c->ff_width;
-    json["max_position_embeddings"] = c->positions;
-    json["embedding_dropout_prob"] = c->embedding_dropout;
-    json["hidden_dropout_prob"] = c->dropout;
-  } else {
-    const BertConfig& b = *config.bert();
-    const detail::ConfigKeys keys = detail::config_keys(b.family);
-    json["vocab_size"] = b.vocabulary;
-    json[keys.D] = b.D;
-    json[keys.layers] = b.layers;
-    json[keys.heads] = b.heads;
-    json[keys.ff_width] = b.ff_width;
-    json["max_position_embeddings"] = b.position_rows();
-    json["initializer_range"] = b.deviation;
-    set_activation(keys.activation, b.activation);
-    json[keys.dropout] = b.dropout;
-    json[keys.attention_dropout] = b.attention_dropout;
-    if (keys.classifier_dropout) json[keys.classifier_dropout] = b.classifier_dropout;
-    if (b.family == BertFamily::distilbert)
-      json["qa_dropout"] = b.answer_dropout;
-    else
-      json["layer_norm_eps"] = b.eps;
-    if (detail::form_of(b.family).has_types) json["type_vocab_size"] = b.types;
-    if (b.family == BertFamily::electra || b.family == BertFamily::albert) json["embedding_size"] = b.E();
-    if (b.family == BertFamily::albert) {
-      json["num_hidden_groups"] = b.groups;
-      json["inner_group_num"] = b.inner_layers;
-    }
-    if (b.family != BertFamily::mpnet)
-      json["pad_token_id"] = b.padding_id ? nlohmann::json(*b.padding_id) : nlohmann::json();
-  }
+  std::visit([&](const auto& sizes) { detail::set_sizes(json, sizes); }, config.sizes);
   json.erase("id2label");
   json.erase("label2id");
   json.erase("num_labels");
@@ -578,8 +701,10 @@ inline std::string classifier_architecture(const PretrainedConfig& config) {
 namespace detail {
 // Returns the members of a configuration that decide a model's shapes and its results in prediction.
 inline auto sizes_of(const BertConfig& c) {
+  ModernBertConfig modern = c.modern;
+  modern.ff_dropout = 0;
   return std::tuple(c.family, c.vocabulary, c.D, c.layers, c.heads, c.ff_width, c.positions, c.position_rows(), c.types,
-                    c.activation, c.eps, c.E(), c.groups, c.inner_layers);
+                    c.activation, c.eps, c.E(), c.groups, c.inner_layers, modern);
 }
 inline auto sizes_of(const PreNormConfig& c) {
   return std::tuple(c.vocabulary, c.D, c.layers, c.heads, c.ff_width, c.positions);
@@ -655,7 +780,9 @@ inline void save_pretrained(const BertTokenClassifier<float>& model, const Pretr
 inline void save_pretrained(const BertMaskedLm<float>& model, const PretrainedConfig& config,
                             const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
   detail::require_sizes_of(model.config(), config.bert());
-  detail::save_folder(model, to_json(config, detail::class_prefix(config) + "ForMaskedLM"), tokenizer_files, folder);
+  nlohmann::json json = to_json(config, detail::class_prefix(config) + "ForMaskedLM");
+  if (json.contains("tie_word_embeddings")) json["tie_word_embeddings"] = true;
+  detail::save_folder(model, json, tokenizer_files, folder);
 }
 
 }  // namespace heddle::models

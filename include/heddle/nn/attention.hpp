@@ -101,6 +101,7 @@ struct MultiHeadAttention {
   AttentionRecord<A> recorded(const Tensor<A>& x, const Sequences& sequences, AttentionOptions<A> options,
                               Change&& change) const {
     require_rank("MultiHeadAttention::record", {"x", x}, 2);
+    require(!options.keys, "MultiHeadAttention: queries and keys are the same rows; use CrossAttention for other keys");
     options.heads = heads;
     const Tensor<A> product = change(qkv(x));  // [N, 3 * H * K]
     const Index each = product.dim(1) / 3;

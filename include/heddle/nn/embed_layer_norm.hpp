@@ -17,7 +17,7 @@ bool embeds_and_norms_on_gpu(const Embedding<T>& words, const LearnedPositions<T
     return weight.shape()[-1] == D && weight.value().device() == Device::cuda;
   };
   if (types && (types->padding_id || types->weight.shape()[0] > most_types || !is_wide(types->weight))) return false;
-  return is_wide(words.weight) && is_wide(positions.weight) && is_wide(norm.gamma) && is_wide(norm.beta);
+  return is_wide(words.weight) && is_wide(positions.weight) && is_wide(norm.gamma) && norm.beta && is_wide(*norm.beta);
 }
 
 // Returns norm.dropped(x, p, random) of x = words(ids) + positions + types(type), as activations of type A. Absent
@@ -31,7 +31,7 @@ Tensor<A> embed_layer_norm_on_gpu(const char* op, const Embedding<T>& words, con
       heddle::detail::view_if_any;
   const Tensor<T> word_table = words.weight.value(), position_table = positions.weight.value(),
                   type_table = types ? types->weight.value() : Tensor<T>();
-  const Tensor<A> gamma = norm.gamma.template as<A>(), beta = norm.beta.template as<A>();
+  const Tensor<A> gamma = norm.gamma.template as<A>(), beta = norm.template summands<A>();
   const Index N = ids.size(), D = word_table.dim(1), frozen = words.padding_id.value_or(-1),
               frozen_position = positions.padding_id.value_or(-1);
 

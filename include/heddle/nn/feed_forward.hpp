@@ -1,5 +1,6 @@
 #pragma once
 #include <heddle/nn/linear.hpp>
+#include <heddle/ops/dropout.hpp>
 #include <heddle/ops/gated.hpp>
 #include <heddle/ops/linear_gelu.hpp>
 
@@ -7,6 +8,18 @@ namespace heddle::nn {
 
 /// The activation of a feed-forward network, a function of ops/map.hpp.
 enum class Activation { gelu, gelu_tanh, relu, silu };
+
+/// Returns the activation of each element.
+template <Floating A>
+Tensor<A> activated(const Tensor<A>& x, Activation activation) {
+  switch (activation) {
+    case Activation::gelu_tanh: return gelu_tanh(x);
+    case Activation::relu: return relu(x);
+    case Activation::silu: return silu(x);
+    case Activation::gelu: break;
+  }
+  return gelu(x);
+}
 
 /// Two linear maps with an activation between them, named as torch.nn.Sequential(Linear, GELU, Linear) names them.
 template <Floating T = float>
@@ -27,12 +40,7 @@ struct FeedForward {
   /// Returns out(activation(in(x))). @throws ShapeError unless the last axis of x has extent D.
   template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x) const {  // [..., D]
-    switch (activation) {
-      case Activation::gelu_tanh: return out(gelu_tanh(in(x)));
-      case Activation::relu: return out(relu(in(x)));
-      case Activation::silu: return out(silu(in(x)));
-      case Activation::gelu: break;
-    }
+    if (activation != Activation::gelu) return out(activated(in(x), activation));
     return out(linear_gelu(x, in.weight.template as<A>(), in.bias ? in.bias->template as<A>() : Tensor<A>()));
   }
   template <std::integral A>
@@ -77,6 +85,12 @@ struct GatedFeedForward {
   template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x) const {  // [..., D]
     return out(gated(in(x)));
+  }
+  /// Returns the same with dropout before the second map, active if and only if `random` is given. @throws ShapeError
+  /// as above, and Error for a p outside [0, 1), before or after rounding.
+  template <Floating A>
+  Tensor<A> operator()(const Tensor<A>& x, double p, Random* random) const {  // [..., D]
+    return out(dropout(gated(in(x)), p, random));
   }
   template <std::integral A>
   void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)

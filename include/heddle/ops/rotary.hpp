@@ -108,7 +108,7 @@ Tensor<T> rotary(const Tensor<T>& x,           // [N, heads * K] or [B, T, heads
   require_rows("rotary", {"x", rows}, sequences);
   require_same_device("rotary", {"x", rows}, {"table", table});
   const Index L = table.dim(0), K = table.dim(1);
-  require<ShapeError>(K % 2 == 0, "rotary: the table must have pairs of columns, got ", table.shape());
+  require<ShapeError>(K >= 2 && K % 2 == 0, "rotary: the table must have pairs of columns, got ", table.shape());
   require<ShapeError>(options.heads >= 1 && options.rotated >= 0 && options.rotated <= options.heads,
                       "rotary: heads must be at least 1 and rotated from 0 to heads, got ", options.heads, " and ",
                       options.rotated);

@@ -1,0 +1,197 @@
+// The layer and the head of ModernBERT (Warner et al. 2024).
+#pragma once
+#include <heddle/models/bert_config.hpp>
+#include <heddle/models/draw_as_bert.hpp>
+#include <heddle/nn/attention.hpp>
+#include <heddle/nn/layer_norm.hpp>
+#include <heddle/nn/rotary_positions.hpp>
+#include <heddle/ops/arithmetic.hpp>
+#include <heddle/ops/map.hpp>
+#include <heddle/ops/rows.hpp>
+
+namespace heddle::models {
+
+/// The cosines and sines of the rotary positions in a pass through ModernBERT.
+template <Floating A>
+struct RotaryTables {
+  Tensor<Acc<A>> global;  ///< [longest, D / heads], for layers where each token sees all others
+  Tensor<Acc<A>> local;   ///< for the other layers
+
+  RotaryTables() = default;
+  /// Computes the tables. @throws ShapeError unless the width of a head is even and at most 512, and Error unless the
+  /// bases are finite and above 0.
+  RotaryTables(const BertConfig& config, const Sequences& sequences)
+      : global(table(config, config.modern.global_base, sequences)),
+        local(table(config, config.modern.local_base, sequences)) {}
+
+ private:
+  static Tensor<Acc<A>> table(const BertConfig& config, double base, const Sequences& sequences) {
+    return nn::RotaryPositions(config.D / config.heads, base).template table<A>(sequences);
+  }
+};
+
+/// A layer with norms before its sublayers: y = x + attention(norm(x)), then y + ff(norm(y)). The first layer has no
+/// norm before the attention, because the embeddings end with one.
+template <Floating T = float>
+struct ModernBertLayer {
+  nn::MultiHeadAttention<T> attention;             ///< self-attention with rotary positions
+  std::optional<nn::LayerNorm<T>> attention_norm;  ///< before the attention
+  nn::LayerNorm<T> ff_norm;                        ///< before the feed-forward network
+  nn::GatedFeedForward<T> ff;                      ///< feed-forward network
+  bool is_global;                                  ///< whether each token sees all others
+  Index window;                                    ///< otherwise the greatest distance of those that it sees
+  double attention_dropout;                        ///< dropout of the attention weights and of the attention's result
+  double ff_dropout;                               ///< dropout in the feed-forward network
+
+  /// Draws the weights of layer `number`. @throws ShapeError for a size below 1 and for heads that do not divide D, and
+  /// Error for a dropout outside [0, 1), for global_every below 1, for a negative window, and for an eps or deviation
+  /// that is negative or not finite.
+  ModernBertLayer(const BertConfig& config, Index number, Random& random)
+      : attention(config.D, static_cast<int>(config.heads), random, 0, config.modern.attention_bias),
+        ff_norm(config.D, config.eps, config.modern.norm_bias),
+        ff(config.D, config.ff_width, random, {.activation = config.activation, .bias = config.modern.ff_bias}),
+        is_global(sees_all(config.modern, number)),
+        window(config.modern.window),
+        attention_dropout(config.attention_dropout),
+        ff_dropout(config.modern.ff_dropout) {
+    heddle::detail::require_fraction("ModernBertLayer", "attention_dropout", attention_dropout);
+    heddle::detail::require_fraction("ModernBertLayer", "ff_dropout", ff_dropout);
+    require(window >= 0, "ModernBertLayer: the window must not be negative, got ", window);
+    if (number > 0) attention_norm.emplace(config.D, config.eps, config.modern.norm_bias);
+    detail::draw_as_bert(*this, random, config.deviation);
+  }
+  /// Copies the members of `other` for clone().
+  ModernBertLayer(const ModernBertLayer& other, Cloning& c)
+      : attention(c(other.attention)),
+        attention_norm(c(other.attention_norm)),
+        ff_norm(c(other.ff_norm)),
+        ff(c(other.ff)),
+        is_global(other.is_global),
+        window(other.window),
+        attention_dropout(other.attention_dropout),
+        ff_dropout(other.ff_dropout) {}
+
+  /// Applies the layer. Dropout is active if and only if `random` is given. If `keys` is given, tokens attend only to
+  /// its rows, sequences of the same rows x. @throws ShapeError unless x has D columns and one row for each row of the
+  /// sequences, IndexError for a sequence that is longer than the tables, and Error for a dropout outside [0, 1),
+  /// before or after rounding.
+  template <Floating A>
+  Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences, const RotaryTables<A>& turns,
+                       Random* random = nullptr, const Sequences* keys = nullptr) const {  // [N, D]
+    AttentionOptions<A> options = this->options<A>(random);
+    if (!keys) return after_attention(x, attention.rotated(normed(x), sequences, table(turns), options), random);
+    options.keys = keys;
+    const Index D = x.dim(1);
+    const Tensor<A> product = rotary(attention.qkv(normed(x)), table(turns), sequences,
+                                     {.heads = 3 * attention.heads, .rotated = 2 * attention.heads});
+    const Tensor<A> y = heddle::attention(columns(product, 0, D), columns(product, D, D), columns(product, 2 * D, D),
+                                          sequences, options);
+    return after_attention(x, attention.out(y), random);
+  }
+  template <std::integral A>
+  void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
+
+  /// Returns the first row of each sequence of the layer's result. Computes keys and values for all rows that these
+  /// see, and everything else only for the first rows. @throws ShapeError and IndexError as above.
+  template <Floating A>
+  Tensor<A> first(const Tensor<A>& x, const Sequences& sequences, const RotaryTables<A>& turns,
+                  Random* random = nullptr) const {  // [N, D] to [B, D]
+    const Tensor<A> weight = attention.qkv.weight.template as<A>(),
+                    bias = attention.qkv.bias ? attention.qkv.bias->template as<A>() : Tensor<A>();
+    const Index D = x.dim(1);
+    const Tensor<A> before = normed(x);
+    // A query at position 0 is not rotated.
+    const auto [query, key_value] =
+        heddle::detail::linear_parts(first_rows(before, sequences), before, weight, bias, D);  // [B, D], [N, 2 * D]
+    const Tensor<A> turned =
+        rotary(key_value, table(turns), sequences, {.heads = 2 * attention.heads, .rotated = attention.heads});
+    const Sequences queries = Sequences::packed(sequences.count(), 1).to(sequences.device());
+    AttentionOptions<A> options = this->options<A>(random);
+    options.keys = &sequences;
+    const Tensor<A> y = heddle::attention(query, columns(turned, 0, D), columns(turned, D, D), queries, options);
+    return after_attention(first_rows(x, sequences), attention.out(y), random);
+  }
+
+  /// Returns the attention's rotated queries and keys and its weights for the layer's input x, without dropout.
+  template <Floating A>
+  nn::AttentionRecord<A> record(const Tensor<A>& x, const Sequences& sequences,
+                                const RotaryTables<A>& turns) const {  // [N, D]
+    return attention.record_rotated(normed(x), sequences, table(turns), options<A>(nullptr, 0));
+  }
+
+  /// Visits the members.
+  static void visit(auto& self, auto&& f) {
+    const detail::FamilyForm& form = detail::form_of(BertFamily::modernbert);
+    f(form.attention_norm, self.attention_norm);
+    f(form.query, self.attention.qkv);
+    f(form.out, self.attention.out);
+    f(form.output_norm, self.ff_norm);
+    f(form.ff_in, self.ff.in);
+    f(form.ff_out, self.ff.out);
+  }
+
+ private:
+  static bool sees_all(const ModernBertConfig& config, Index number) {
+    require(config.global_every >= 1, "ModernBertLayer: global_every must be at least 1, got ", config.global_every);
+    return number % config.global_every == 0;
+  }
+  template <Floating A>
+  AttentionOptions<A> options(Random* random, double p) const {
+    AttentionOptions<A> options{.heads = attention.heads, .dropout = p, .random = random};
+    if (!is_global) options.window = window;
+    return options;
+  }
+  template <Floating A>
+  AttentionOptions<A> options(Random* random) const {
+    return options<A>(random, attention_dropout);
+  }
+  template <Floating A>
+  const Tensor<Acc<A>>& table(const RotaryTables<A>& turns) const {
+    return is_global ? turns.global : turns.local;
+  }
+  template <Floating A>
+  Tensor<A> normed(const Tensor<A>& x) const {
+    return attention_norm ? (*attention_norm)(x) : x;
+  }
+  template <Floating A>
+  Tensor<A> after_attention(const Tensor<A>& x, const Tensor<A>& attended, Random* random) const {
+    const auto [y, before_ff] = ff_norm.with_sum(x, attended, attention_dropout, random);
+    return y + ff(before_ff, ff_dropout, random);
+  }
+};
+
+/// The first part of every head of ModernBERT: a linear map, an activation and a norm.
+template <Floating T = float>
+struct ModernBertHead {
+  nn::Linear<T> dense;        ///< [D, D]
+  nn::LayerNorm<T> norm;      ///< after the activation
+  nn::Activation activation;  ///< between the two
+
+  /// Draws the weights. @throws ShapeError for a D below 1, and Error for an eps or deviation that is negative or not
+  /// finite.
+  ModernBertHead(const BertConfig& config, Random& random)
+      : dense(config.D, config.D, random, config.modern.head_bias),
+        norm(config.D, config.eps, config.modern.norm_bias),
+        activation(config.modern.head_activation) {
+    detail::draw_as_bert(dense, random, config.deviation);
+  }
+  /// Copies the members of `other` for clone().
+  ModernBertHead(const ModernBertHead& other, Cloning& c)
+      : dense(c(other.dense)), norm(c(other.norm)), activation(other.activation) {}
+
+  /// Returns norm(activation(dense(x))). @throws ShapeError unless the last axis of x has extent D.
+  template <Floating A>
+  Tensor<A> operator()(const Tensor<A>& x) const {  // [..., D]
+    return norm(nn::activated(dense(x), activation));
+  }
+  template <std::integral A>
+  void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
+
+  /// Visits the members.
+  static void visit(auto& self, auto&& f) {
+    f("dense", self.dense);
+    f("norm", self.norm);
+  }
+};
+
+}  // namespace heddle::models
