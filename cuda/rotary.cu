@@ -8,6 +8,7 @@
 #include "device/instances.cuh"
 #include "device/packed.cuh"
 #include "device/row_vectors.cuh"
+#include "device/workspace.cuh"
 
 namespace heddle::kernel {
 namespace {
