@@ -64,7 +64,7 @@ struct EmbeddingInputs {
 // Computes BertEmbeddings::forward() by separate operations.
 template <class A, class T>
 Tensor<A> separately_embedded(const BertEmbeddings<T>& layer, const EmbeddingInputs& in, Random* random) {
-  const Tensor<A> x = layer.positions.template embed<A>(layer.words, in.ids, in.sequences);
+  const Tensor<A> x = layer.positions->template embed<A>(layer.words, in.ids, in.sequences);
   if (!layer.types) return layer.norm.dropped(x, layer.dropout, random);
   if (in.types) return layer.norm.dropped(x, layer.types->template operator()<A>(in.types), 0, layer.dropout, random);
   return layer.norm.dropped(x + slice(layer.types->weight.template as<A>(), 0, 0, 1), layer.dropout, random);
@@ -224,7 +224,7 @@ TEST_CASE("cuda embed_layer_norm: a table that is frozen has no gradient, and th
     weight.freeze(false);
   };
   check_without(layer.words.weight);
-  check_without(layer.positions.weight);
+  check_without(layer.positions->weight);
   check_without(layer.types->weight);
 }
 
