@@ -162,7 +162,7 @@ TEST_CASE("models::BertEncoder: tokens that attend to some rows only see what th
     const models::BertEncoder<double> encoder(tiny_bert(family, 2), random);
     const Tensor<int> ids({5}, {2, 5, 3, 6, 4});
     const Tensor<double> all = encoder.attending_to(ids, Sequences::packed({5}), Sequences::padded({3}, 5)),
-                        alone = encoder.forward(Tensor<int>({3}, {2, 5, 3}), Sequences::packed({3}));
+                         alone = encoder.forward(Tensor<int>({3}, {2, 5, 3}), Sequences::packed({3}));
     expect_same_values(all.leading(0, 3), alone);
     expect_same_values(encoder.attending_to(ids, Sequences::packed({5}), Sequences::packed({5})),
                        encoder.forward(ids, Sequences::packed({5})));
