@@ -176,14 +176,14 @@ class EncoderSystem : public SentenceProgram {
   }
 
   // Returns the pooler of the model's folder, or a new one. It is not trained.
-  nn::Linear<> read_pooler(const std::string& name, Random& random) const {
+  nn::Linear<> read_pooler(const std::string& pooler, Random& random) const {
     const models::BertConfig& config = *state_->config.bert();
-    NamedPooler named{nn::Linear<>(config.D, config.D, random), name.c_str()};
+    NamedPooler named{nn::Linear<>(config.D, config.D, random), pooler.c_str()};
     of_sentences::draw_as_bert(named.pooler, random, config.deviation);
     const std::string prefix = std::string(models::encoder_name(config.family)) + '.';
     const auto rename = [&](const std::string& weight) {
       const std::string shortened_name = weight.substr(weight.starts_with(prefix) ? prefix.size() : 0);
-      return shortened_name.starts_with(name + '.') ? shortened_name : std::string();
+      return shortened_name.starts_with(pooler + '.') ? shortened_name : std::string();
     };
     const io::WeightFiles files(transformer_);
     io::load(named, files.weights(rename), [](const std::string&) { return true; });
