@@ -400,8 +400,10 @@ TEST_CASE("models::read_config: settings that no model supports are refused") {
         folder / "config.json: the file must be a JSON object");
 
   CHECK(config_error("bert", {{"model_type", nullptr}}) == "has no 'model_type'");
-  CHECK(config_error("bert", {{"model_type", "gpt2"}}) ==
-        "'model_type' is 'gpt2'; heddle reads bert, distilbert, roberta, xlm-roberta, camembert and heddle-prenorm");
+  CHECK(
+      config_error("bert", {{"model_type", "gpt2"}}) ==
+      "'model_type' is 'gpt2'; heddle reads bert, distilbert, roberta, xlm-roberta, camembert, mpnet, electra, albert, "
+      "modernbert and heddle-prenorm");
   const auto size_error = [](const char* key, const nlohmann::json& value) {
     return '\'' + std::string(key) + "' is " + value.dump() + " but must be a whole number from 1 to 1000000";
   };
