@@ -265,6 +265,14 @@ class BertSetup {
       c.positions = s.max_length;
       if (!is_auto) set_family(c, file.path());
       config_.sizes = c;
+      if (c.family == models::BertFamily::modernbert) {  // whose members have other numbers by default
+        const auto id_of = [&](const char* token) {
+          const std::int32_t id = tokens_->find(token);
+          return id == text::Vocabulary::none ? nlohmann::json() : nlohmann::json(id);
+        };
+        for (const char* key : {"bos_token_id", "cls_token_id"}) config_.json[key] = id_of("[CLS]");
+        for (const char* key : {"eos_token_id", "sep_token_id"}) config_.json[key] = id_of("[SEP]");
+      }
     }
     files_["vocab.txt"] = file.content();
     files_["tokenizer_config.json"] = std::string("{\n  \"do_lower_case\": ") + (flags_.uncased ? "true" : "false") +
