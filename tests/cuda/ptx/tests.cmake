@@ -7,7 +7,7 @@ add_test(NAME cuda_ptx_self_test
          COMMAND ${CMAKE_CURRENT_LIST_DIR}/self_test.sh $<TARGET_FILE:cuda_ptx_self_test>)
 set_tests_properties(cuda_ptx_self_test PROPERTIES LABELS cuda)
 
-# The tests of the kernels, in each mode of the interpreter. Two runs cover the modes that scripts/test needs: `races`
+# The tests of the kernels, in each mode of the interpreter. Three runs cover the modes that scripts/test needs: `races`
 # is `plain` with checks.
 function(heddle_ptx_mode mode labels)
   string(REPLACE "," "_" name ${mode})
@@ -15,10 +15,10 @@ function(heddle_ptx_mode mode labels)
            COMMAND ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/modes.sh $<TARGET_FILE:cuda_tests> ${mode})
   set_tests_properties(cuda_ptx_${name} PROPERTIES LABELS "${labels}" COST 100)
 endfunction()
-foreach(mode races lazy,rtx3060)
+foreach(mode races lazy,a100 rtx3060)
   heddle_ptx_mode(${mode} cuda)
 endforeach()
-foreach(mode plain lazy a100 lazy,a100 rtx3060 rtx4090 rtx5090 reverse early_copies truncate approximate keep_nan zeros no_epilogue refused_epilogue refused_check)
+foreach(mode plain lazy a100 rtx4090 rtx5090 reverse early_copies truncate approximate keep_nan zeros no_epilogue refused_epilogue refused_check)
   heddle_ptx_mode(${mode} "cuda;exhaustive")
 endforeach()
 
