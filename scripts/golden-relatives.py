@@ -21,18 +21,10 @@ import golden
 import golden_models as models
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "bench/peers"))
+from bert_folders import class_of  # noqa: E402
 from exact_modernbert import exact_modernbert  # noqa: E402
 
 VOCABULARY, LONGEST, FIRST_WORD = 61, 24, 5
-CLASS_PREFIX = {
-    "roberta": "Roberta",
-    "xlm-roberta": "XLMRoberta",
-    "camembert": "Camembert",
-    "mpnet": "MPNet",
-    "electra": "Electra",
-    "albert": "Albert",
-    "modernbert": "ModernBert",
-}
 SIZES = {
     "vocab_size": VOCABULARY,
     "hidden_size": 32,
@@ -67,10 +59,10 @@ def folder(out, name, model_type, head, seed, compute, padding=1, dtype=None, **
     """Writes a folder, and what compute(out, model, inputs) gives for each text."""
     path = models.OUTPUT / name
     shutil.rmtree(path, ignore_errors=True)
-    architecture = getattr(transformers, CLASS_PREFIX[model_type] + head)
+    architecture = class_of(model_type, head)
     common = MODERN if model_type == "modernbert" else {**SIZES, "max_position_embeddings": LONGEST + padding + 1}
     sizes = architecture.config_class(**{**common, "pad_token_id": padding, **config})
-    model = models.draw(architecture(sizes), seed)
+    model = models.draw(architecture(sizes), seed, 0.5 if model_type in ("roberta", "xlm-roberta", "camembert") else 0.25)
     if dtype:
         model = model.to(dtype)
     models.save(model, path)

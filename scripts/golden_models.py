@@ -27,13 +27,13 @@ BERT = {**SIZES, "hidden_size": 8, "num_attention_heads": 2, "intermediate_size"
 DISTILBERT = {**SIZES, "dim": 8, "n_heads": 2, "hidden_dim": 12, "attn_implementation": "eager"}
 
 
-def draw(model, seed):
-    """Draws all weights: matrices with a deviation of 0.5, biases with 0.2, gains of norms near 1."""
+def draw(model, seed, deviation=0.5):
+    """Draws all weights: matrices with the given deviation, biases with 0.2, gains of norms near 1."""
     generator = torch.Generator().manual_seed(seed)
     for name, p in model.named_parameters():
         values = torch.randn(p.shape, generator=generator)
         is_gain = p.dim() == 1 and name.endswith("weight")
-        p.data = 1 + 0.3 * values if is_gain else values * (0.5 if p.dim() > 1 else 0.2)
+        p.data = 1 + 0.3 * values if is_gain else values * (deviation if p.dim() > 1 else 0.2)
     return model.eval()
 
 

@@ -265,14 +265,7 @@ class BertSetup {
       c.positions = s.max_length;
       if (!is_auto) set_family(c, file.path());
       config_.sizes = c;
-      if (c.family == models::BertFamily::modernbert) {  // whose members have other numbers by default
-        const auto id_of = [&](const char* token) {
-          const std::int32_t id = tokens_->find(token);
-          return id == text::Vocabulary::none ? nlohmann::json() : nlohmann::json(id);
-        };
-        for (const char* key : {"bos_token_id", "cls_token_id"}) config_.json[key] = id_of("[CLS]");
-        for (const char* key : {"eos_token_id", "sep_token_id"}) config_.json[key] = id_of("[SEP]");
-      }
+      if (c.family == models::BertFamily::modernbert) name_special_tokens();
     }
     files_["vocab.txt"] = file.content();
     files_["tokenizer_config.json"] = std::string("{\n  \"do_lower_case\": ") + (flags_.uncased ? "true" : "false") +
@@ -280,7 +273,17 @@ class BertSetup {
                                       ",\n  \"tokenizer_class\": \"BertTokenizer\"\n}\n";
   }
 
-  // Sets what depends on --architecture. Dropout, activation and eps are those of transformers by default.
+  // Sets the ids of special tokens, because the defaults of ModernBERT are those of a larger vocabulary.
+  void name_special_tokens() {
+    const auto id_of = [&](const char* token) {
+      const std::int32_t id = tokens_->find(token);
+      return id == text::Vocabulary::none ? nlohmann::json() : nlohmann::json(id);
+    };
+    for (const char* key : {"bos_token_id", "cls_token_id"}) config_.json[key] = id_of("[CLS]");
+    for (const char* key : {"eos_token_id", "sep_token_id"}) config_.json[key] = id_of("[SEP]");
+  }
+
+  // Sets the members that depend on --architecture. Dropout, activation and eps are those of transformers by default.
   void set_family(models::BertConfig& config, const std::string& vocabulary) const {
     const models::BertConfig absent = models::detail::find_model_type(own_.architecture)->absent;
     config.family = absent.family;
@@ -292,10 +295,9 @@ class BertSetup {
     config.eps = absent.eps;
     if (!models::detail::form_of(config.family).has_types) config.types = 0;
     const Index K = config.D / config.heads;
-    require(config.family != models::BertFamily::modernbert || (K % 2 == 0 && K <= 512),
-            "--architecture modernbert: "
-            "heads are ",
-            K, " wide (--d-model / --heads); rotary positions need an even width of at most 512");
+    require(config.family != models::BertFamily::modernbert || (K % 2 == 0 && K <= 512), "--d-model ", config.D,
+            " and --heads ", config.heads, " give heads that are ", K,
+            " wide; rotary positions need an even width of at most 512");
     if (config.family == models::BertFamily::roberta) {
       const std::int32_t padding = tokens_->find("[PAD]");
       require<FileError>(padding != text::Vocabulary::none, io::printable(vocabulary),

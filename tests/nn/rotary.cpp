@@ -23,11 +23,10 @@ TEST_CASE("nn: attention with rotary positions is attention of rotated queries a
   const auto plain = attention.out(heddle::attention(slice(product, 1, 0, 8), slice(product, 1, 8, 16),
                                                      slice(product, 1, 16, 24), texts, {.heads = 2, .window = 2}));
   const auto expected = joined(plain.host());
-  expect_close(joined(attention.rotated(x, texts, table, {.window = 2}).host()), expected,
-               part_of_largest(1e-14, expected));
-  CHECK(attention.rotated(x, texts, table).host() != attention(x, texts).host());
+  expect_close(joined(attention(x, texts, {.window = 2}, table).host()), expected, part_of_largest(1e-14, expected));
+  CHECK(attention(x, texts, {}, table).host() != attention(x, texts).host());
 
-  const auto record = attention.record_rotated(x, texts, table);
+  const auto record = attention.record(x, texts, {}, table);
   CHECK(record.queries.host() == slice(product, 1, 0, 8).host());
   CHECK(record.keys.host() == slice(product, 1, 8, 16).host());
   CHECK(record.weights.shape() == Shape({3, 2, 5, 5}));
@@ -40,9 +39,9 @@ TEST_CASE("nn: attention with rotary positions takes padded batches") {
   const Sequences padded = Sequences::padded({2, 3}, 3);
   const auto table = rotary_positions.table<double>(padded);
   const Tensor<double> x = testing::random<double>({2, 3, 4}, 2);
-  const auto y = attention.rotated(x, padded, table);
+  const auto y = attention(x, padded, {}, table);
   REQUIRE(y.shape() == x.shape());
-  CHECK(y.host() == attention.rotated(reshape(x, {6, 4}), padded, table).host());
+  CHECK(y.host() == attention(reshape(x, {6, 4}), padded, {}, table).host());
 }
 
 TEST_CASE("nn: gradients of attention with rotary positions match finite differences") {
@@ -50,15 +49,15 @@ TEST_CASE("nn: gradients of attention with rotary positions match finite differe
   const nn::MultiHeadAttention<double> attention(4, 2, random, 0, false);
   const auto table = nn::RotaryPositions(2, 3).table<double>(texts);
   const Tensor<double> x = testing::random<double>({9, 4}, 1);
-  expect_parameter_gradients(attention, [&] { return attention.rotated(x, texts, table); });
+  expect_parameter_gradients(attention, [&] { return attention(x, texts, {}, table); });
 }
 
 TEST_CASE("nn: queries and keys that do not fit the table of rotary positions are refused") {
   Random random(1);
   const nn::MultiHeadAttention<> attention(8, 2, random);
   const Tensor<float> x({9, 8});
-  CHECK_THROWS_AS(attention.rotated(x, texts, nn::RotaryPositions(8).table<float>(texts)), ShapeError);
-  CHECK_THROWS_AS(attention.rotated(x, texts, nn::RotaryPositions(4).table<float>(Sequences::packed({4}))), IndexError);
+  CHECK_THROWS_AS(attention(x, texts, {}, nn::RotaryPositions(8).table<float>(texts)), ShapeError);
+  CHECK_THROWS_AS(attention(x, texts, {}, nn::RotaryPositions(4).table<float>(Sequences::packed({4}))), IndexError);
   CHECK_THROWS_AS(nn::RotaryPositions(5), ShapeError);
   CHECK_THROWS_AS(nn::RotaryPositions(std::vector<float>()).table<float>(texts), ShapeError);
 }

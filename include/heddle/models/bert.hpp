@@ -175,19 +175,17 @@ struct BertLayer {
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences, Random* random = nullptr) const {  // [N, D]
     return (*this)(x, sequences, AttentionOptions<A>(), random);
   }
-  /// Applies the layer with a bias of the attention, or with keys: sequences of the same rows x, to which the tokens
-  /// attend instead. Other options must have their defaults. @throws ShapeError and Error as above and as attention()
-  /// does.
+  /// Applies the layer with a bias of the attention, and if options.keys is given, tokens attend to the rows of these
+  /// sequences of x only. Other options must have their defaults. @throws ShapeError and Error as above and as
+  /// attention() does.
   template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences, AttentionOptions<A> options,
                        Random* random = nullptr) const {  // [N, D]
-    set(options, random);
-    if (!options.keys) return after_attention(x, attention(x, sequences, options), random);
-    const Tensor<A> product = attention.qkv(x);  // [N, 3 * D]
-    const Index D = x.dim(1);
-    const Tensor<A> y = heddle::attention(columns(product, 0, D), columns(product, D, D), columns(product, 2 * D, D),
-                                          sequences, options);
-    return after_attention(x, attention.out(y), random);
+    options.dropout = attention_dropout;
+    options.random = random;
+    const Tensor<A> attended =
+        options.keys ? attention.among(*options.keys, x, sequences, options) : attention(x, sequences, options);
+    return after_attention(x, attended, random);
   }
   template <std::integral A>
   void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
@@ -198,23 +196,15 @@ struct BertLayer {
   template <Floating A>
   Tensor<A> first(const Tensor<A>& x, const Sequences& sequences, Random* random = nullptr,
                   const Tensor<A>& bias = {}) const {  // [N, D] to [B, D]
-    const Tensor<A> weight = attention.qkv.weight.template as<A>(),
-                    qkv_bias = attention.qkv.bias ? attention.qkv.bias->template as<A>() : Tensor<A>();
-    const Index D = x.dim(1);
-    const Tensor<A> rows = first_rows(x, sequences);                                             // [B, D]
-    const auto [query, key_value] = heddle::detail::linear_parts(rows, x, weight, qkv_bias, D);  // [B, D], [N, 2 * D]
-    const Sequences queries = Sequences::packed(sequences.count(), 1).to(sequences.device());
-    AttentionOptions<A> options{.bias = bias, .keys = &sequences};
-    set(options, random);
-    const Tensor<A> y = heddle::attention(query, columns(key_value, 0, D), columns(key_value, D, D), queries, options);
-    return after_attention(rows, attention.out(y), random);
+    const AttentionOptions<A> options{.dropout = attention_dropout, .random = random, .bias = bias};
+    return after_attention(first_rows(x, sequences), attention.first(x, sequences, options), random);
   }
 
   /// Returns the attention's queries, keys and weights for the layer's input x, without dropout.
   template <Floating A>
   nn::AttentionRecord<A> record(const Tensor<A>& x, const Sequences& sequences,
                                 const Tensor<A>& bias = {}) const {  // [N, D]
-    return attention.record(x, sequences, bias);
+    return attention.record(x, sequences, {.bias = bias});
   }
 
   /// Visits the members.
@@ -235,13 +225,6 @@ struct BertLayer {
   }
 
  private:
-  // Sets the options that the layer decides.
-  template <Floating A>
-  void set(AttentionOptions<A>& options, Random* random) const {
-    options.heads = attention.heads;
-    options.dropout = attention_dropout;
-    options.random = random;
-  }
   template <Floating A>
   Tensor<A> after_attention(const Tensor<A>& x, const Tensor<A>& attended, Random* random) const {
     const detail::FamilyForm& form = detail::form_of(family);
@@ -350,7 +333,7 @@ struct BertEncoder {
   }
 
  private:
-  // What all layers need for the attention: the bias of the distances, or the tables of the rotary positions.
+  // The attention's inputs that all layers share: a bias of the distances, or the tables of the rotary positions.
   template <Floating A>
   struct Attending {
     const Sequences& sequences;

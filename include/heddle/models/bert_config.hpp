@@ -18,7 +18,7 @@ enum class BertFamily {
   modernbert   ///< Warner et al. 2024: rotary positions, local attention, gated units, norms before the sublayers
 };
 
-/// What only ModernBERT has; the defaults are those of ModernBERT-base.
+/// The options that only ModernBERT has. The defaults are those of ModernBERT-base.
 struct ModernBertConfig {
   double global_base = 160000;  ///< base of the rotary positions in layers where each token sees all others
   double local_base = 10000;    ///< base in the other layers
@@ -91,8 +91,8 @@ struct BertConfig {
 
 namespace detail {
 
-// Where a family differs from the others: in the names of its weights, which are those of transformers, in dropout, and
-// in its heads.
+// The form of a family: the names of its weights, which are those of transformers, and the places in which it differs
+// from BERT.
 struct FamilyForm {
   const char* name;                          // of the encoder in a model with a head
   const char* layers;                        // before the number of a layer

@@ -78,15 +78,11 @@ struct ModernBertLayer {
   template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences, const RotaryTables<A>& turns,
                        Random* random = nullptr, const Sequences* keys = nullptr) const {  // [N, D]
-    AttentionOptions<A> options = this->options<A>(random);
-    if (!keys) return after_attention(x, attention.rotated(normed(x), sequences, table(turns), options), random);
-    options.keys = keys;
-    const Index D = x.dim(1);
-    const Tensor<A> product = rotary(attention.qkv(normed(x)), table(turns), sequences,
-                                     {.heads = 3 * attention.heads, .rotated = 2 * attention.heads});
-    const Tensor<A> y = heddle::attention(columns(product, 0, D), columns(product, D, D), columns(product, 2 * D, D),
-                                          sequences, options);
-    return after_attention(x, attention.out(y), random);
+    const AttentionOptions<A> options = this->options<A>(random);
+    const Tensor<A> before = normed(x),
+                    attended = keys ? attention.among(*keys, before, sequences, options, table(turns))
+                                    : attention(before, sequences, options, table(turns));
+    return after_attention(x, attended, random);
   }
   template <std::integral A>
   void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
@@ -96,27 +92,15 @@ struct ModernBertLayer {
   template <Floating A>
   Tensor<A> first(const Tensor<A>& x, const Sequences& sequences, const RotaryTables<A>& turns,
                   Random* random = nullptr) const {  // [N, D] to [B, D]
-    const Tensor<A> weight = attention.qkv.weight.template as<A>(),
-                    bias = attention.qkv.bias ? attention.qkv.bias->template as<A>() : Tensor<A>();
-    const Index D = x.dim(1);
-    const Tensor<A> before = normed(x);
-    // A query at position 0 is not rotated.
-    const auto [query, key_value] =
-        heddle::detail::linear_parts(first_rows(before, sequences), before, weight, bias, D);  // [B, D], [N, 2 * D]
-    const Tensor<A> turned =
-        rotary(key_value, table(turns), sequences, {.heads = 2 * attention.heads, .rotated = attention.heads});
-    const Sequences queries = Sequences::packed(sequences.count(), 1).to(sequences.device());
-    AttentionOptions<A> options = this->options<A>(random);
-    options.keys = &sequences;
-    const Tensor<A> y = heddle::attention(query, columns(turned, 0, D), columns(turned, D, D), queries, options);
-    return after_attention(first_rows(x, sequences), attention.out(y), random);
+    const Tensor<A> attended = attention.first(normed(x), sequences, options<A>(random), table(turns));
+    return after_attention(first_rows(x, sequences), attended, random);
   }
 
   /// Returns the attention's rotated queries and keys and its weights for the layer's input x, without dropout.
   template <Floating A>
   nn::AttentionRecord<A> record(const Tensor<A>& x, const Sequences& sequences,
                                 const RotaryTables<A>& turns) const {  // [N, D]
-    return attention.record_rotated(normed(x), sequences, table(turns), options<A>(nullptr, 0));
+    return attention.record(normed(x), sequences, options<A>(nullptr, 0), table(turns));
   }
 
   /// Visits the members.
@@ -137,7 +121,7 @@ struct ModernBertLayer {
   }
   template <Floating A>
   AttentionOptions<A> options(Random* random, double p) const {
-    AttentionOptions<A> options{.heads = attention.heads, .dropout = p, .random = random};
+    AttentionOptions<A> options{.dropout = p, .random = random};
     if (!is_global) options.window = window;
     return options;
   }

@@ -3,6 +3,7 @@
 #include <heddle/ops/attention/attention.hpp>
 #include <heddle/ops/padded.hpp>
 #include <heddle/ops/rotary.hpp>
+#include <heddle/ops/rows.hpp>
 #include <heddle/ops/slice.hpp>
 
 namespace heddle::nn {
@@ -34,21 +35,43 @@ struct MultiHeadAttention {
       : qkv(c(other.qkv)), out(c(other.out)), heads(other.heads) {}
 
   /// Returns the attention of x to itself. `heads` of the options is ignored; the other options apply, except keys.
-  /// @throws ShapeError unless the last axis of x has extent D, ShapeError and Error as attention() does, and Error for
-  /// options with keys, which belong to CrossAttention.
+  /// With a table of RotaryPositions, queries and keys are rotated by their positions. @throws ShapeError unless the
+  /// last axis of x has extent D, ShapeError and Error as attention() does, ShapeError and IndexError as rotary() does,
+  /// and Error for options with keys, which belong to CrossAttention or to among().
   template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x,  // [N, D] or [B, T, D]
-                       const Sequences& sequences, AttentionOptions<A> options = {}) const {
-    return attend(x, sequences, options, [](const Tensor<A>& product) { return product; });
+                       const Sequences& sequences, const AttentionOptions<A>& options = {},
+                       const Tensor<Acc<A>>& table = {}) const {
+    require_own_keys(options);
+    return attend(x, sequences, options, table);
   }
-  /// Returns the attention of x to itself, whose queries and keys are rotated by their positions. `table` is that of
-  /// RotaryPositions. @throws ShapeError and Error as above, and ShapeError and IndexError as rotary() does.
+  /// Returns the attention of x to those of its rows that belong to `keys`, which has as many sequences of the same
+  /// rows. @throws ShapeError, IndexError and Error as above.
   template <Floating A>
-  Tensor<A> rotated(const Tensor<A>& x,  // [N, D] or [B, T, D]
-                    const Sequences& sequences, const Tensor<Acc<A>>& table,
-                    const AttentionOptions<A>& options = {}) const {
-    return attend(x, sequences, options,
-                  [&](const Tensor<A>& product) { return rotated_product(product, sequences, table); });
+  Tensor<A> among(const Sequences& keys, const Tensor<A>& x,  // [N, D]
+                  const Sequences& sequences, AttentionOptions<A> options = {},
+                  const Tensor<Acc<A>>& table = {}) const {
+    options.keys = &keys;
+    return attend(x, sequences, options, table);
+  }
+  /// Returns the attention of the first row of each sequence to the sequence. Computes keys and values for all rows,
+  /// and queries for the first ones only. A bias is that of these queries, [1, H, 1, T]. @throws ShapeError, IndexError
+  /// and Error as above.
+  template <Floating A>
+  Tensor<A> first(const Tensor<A>& x, const Sequences& sequences, AttentionOptions<A> options = {},
+                  const Tensor<Acc<A>>& table = {}) const {  // [N, D] to [B, D]
+    require_own_keys(options);
+    const Index each = qkv.weight.shape()[0] / 3;
+    const auto [query, unrotated] = heddle::detail::linear_parts(
+        first_rows(x, sequences), x, qkv.weight.template as<A>(), qkv.bias ? qkv.bias->template as<A>() : Tensor<A>(),
+        each);  // [B, H * K] and [N, 2 * H * K]
+    // The queries are at position 0, where nothing is rotated.
+    const Tensor<A> key_value =
+        table ? rotary(unrotated, table, sequences, {.heads = 2 * heads, .rotated = heads}) : unrotated;
+    const Sequences queries = Sequences::packed(sequences.count(), 1).to(sequences.device());
+    options.heads = heads;
+    options.keys = &sequences;
+    return out(attention(query, columns(key_value, 0, each), columns(key_value, each, each), queries, options));
   }
   template <std::integral A>
   void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
@@ -56,21 +79,19 @@ struct MultiHeadAttention {
   void operator()(const Tensor<A>&, const Sequences&, const AttentionOptions<float>&,  // needs cast<float>(x)
                   const auto&...) const = delete;
 
-  /// Returns the queries, keys and weights for x, which an attention page shows (view/attention_page.hpp). A bias is
-  /// added to the scores, as AttentionOptions says. @throws ShapeError unless x is [N, D] with N = sequences.rows(): a
-  /// padded batch is refused; and as attention_weights() does.
+  /// Returns the queries, keys and weights for x, which an attention page shows (view/attention_page.hpp). @throws
+  /// ShapeError unless x is [N, D] with N = sequences.rows(): a padded batch is refused; ShapeError, IndexError and
+  /// Error as above.
   template <Floating A>
-  AttentionRecord<A> record(const Tensor<A>& x, const Sequences& sequences,
-                            const Tensor<A>& bias = {}) const {  // [N, D]
-    return recorded(x, sequences, {.bias = bias}, [](const Tensor<A>& product) { return product; });
-  }
-  /// Returns the rotated queries and keys of x and their weights. @throws ShapeError and IndexError as rotated() and
-  /// record() do.
-  template <Floating A>
-  AttentionRecord<A> record_rotated(const Tensor<A>& x, const Sequences& sequences, const Tensor<Acc<A>>& table,
-                                    const AttentionOptions<A>& options = {}) const {  // [N, D]
-    return recorded(x, sequences, options,
-                    [&](const Tensor<A>& product) { return rotated_product(product, sequences, table); });
+  AttentionRecord<A> record(const Tensor<A>& x, const Sequences& sequences, AttentionOptions<A> options = {},
+                            const Tensor<Acc<A>>& table = {}) const {  // [N, D]
+    require_rank("MultiHeadAttention::record", {"x", x}, 2);
+    require_own_keys(options);
+    options.heads = heads;
+    const Tensor<A> all = product(x, sequences, table);
+    const Index each = all.dim(1) / 3;
+    return {slice(all, 1, 0, each), slice(all, 1, each, 2 * each),
+            attention_weights(columns(all, 0, each), columns(all, each, each), sequences, options)};
   }
 
   /// Visits the members.
@@ -81,32 +102,25 @@ struct MultiHeadAttention {
   }
 
  private:
+  static void require_own_keys(const auto& options) {
+    require(!options.keys, "MultiHeadAttention: queries and keys are the same rows; use CrossAttention for other keys");
+  }
+  // Returns queries, keys and values [N, 3 * H * K], the first two rotated if there is a table.
   template <Floating A>
-  Tensor<A> rotated_product(const Tensor<A>& product, const Sequences& sequences, const Tensor<Acc<A>>& table) const {
-    return rotary(product, table, sequences, {.heads = 3 * heads, .rotated = 2 * heads});
+  Tensor<A> product(const Tensor<A>& x, const Sequences& sequences, const Tensor<Acc<A>>& table) const {
+    const Tensor<A> all = qkv(x);
+    return table ? rotary(all, table, sequences, {.heads = 3 * heads, .rotated = 2 * heads}) : all;
   }
-  // Attends with the changed product of qkv.
-  template <Floating A, class Change>
-  Tensor<A> attend(const Tensor<A>& x, const Sequences& sequences, AttentionOptions<A> options, Change&& change) const {
+  template <Floating A>
+  Tensor<A> attend(const Tensor<A>& x, const Sequences& sequences, AttentionOptions<A> options,
+                   const Tensor<Acc<A>>& table) const {
     require<ShapeError>(x.rank() >= 2, "MultiHeadAttention: x must be [N, D] or [B, T, D], got ", x.shape());
-    require(!options.keys, "MultiHeadAttention: queries and keys are the same rows; use CrossAttention for other keys");
     options.heads = heads;
-    const Tensor<A> product = change(qkv(heddle::detail::rows_of_batch(x, sequences)));  // [N, 3 * H * K]
-    const Index each = product.dim(-1) / 3;
-    const Tensor<A> y = out(attention(columns(product, 0, each), columns(product, each, each),
-                                      columns(product, 2 * each, each), sequences, options));  // [N, D]
+    const Tensor<A> all = product(heddle::detail::rows_of_batch(x, sequences), sequences, table);
+    const Index each = all.dim(-1) / 3;
+    const Tensor<A> y = out(attention(columns(all, 0, each), columns(all, each, each), columns(all, 2 * each, each),
+                                      sequences, options));  // [N, D]
     return heddle::detail::rows_as_given(y, x.shape(), sequences);
-  }
-  template <Floating A, class Change>
-  AttentionRecord<A> recorded(const Tensor<A>& x, const Sequences& sequences, AttentionOptions<A> options,
-                              Change&& change) const {
-    require_rank("MultiHeadAttention::record", {"x", x}, 2);
-    require(!options.keys, "MultiHeadAttention: queries and keys are the same rows; use CrossAttention for other keys");
-    options.heads = heads;
-    const Tensor<A> product = change(qkv(x));  // [N, 3 * H * K]
-    const Index each = product.dim(1) / 3;
-    return {slice(product, 1, 0, each), slice(product, 1, each, 2 * each),
-            attention_weights(columns(product, 0, each), columns(product, each, each), sequences, options)};
   }
   static Index width(Index D, int heads, Index head_width) {
     require_size("MultiHeadAttention", "D", D);

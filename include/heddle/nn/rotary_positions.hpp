@@ -7,7 +7,7 @@ namespace heddle::nn {
 /// weights. The layers of an encoder share a table of cosines and sines:
 ///   const RotaryPositions rotary(K);
 ///   const auto table = rotary.table<float>(sequences);
-///   x = attention.rotated(x, sequences, table);
+///   x = attention(x, sequences, {}, table);
 struct RotaryPositions {
   std::vector<float> frequencies;  ///< angle of a position divided by it, for each pair of columns; K / 2
 
