@@ -197,7 +197,8 @@ struct BertLayer {
   Tensor<A> first(const Tensor<A>& x, const Sequences& sequences, Random* random = nullptr,
                   const Tensor<A>& bias = {}) const {  // [N, D] to [B, D]
     const AttentionOptions<A> options{.dropout = attention_dropout, .random = random, .bias = bias};
-    return after_attention(first_rows(x, sequences), attention.first(x, sequences, options), random);
+    const Tensor<A> rows = first_rows(x, sequences);  // [B, D]
+    return after_attention(rows, attention.first(rows, x, sequences, options), random);
   }
 
   /// Returns the attention's queries, keys and weights for the layer's input x, without dropout.

@@ -92,7 +92,9 @@ struct ModernBertLayer {
   template <Floating A>
   Tensor<A> first(const Tensor<A>& x, const Sequences& sequences, const RotaryTables<A>& turns,
                   Random* random = nullptr) const {  // [N, D] to [B, D]
-    const Tensor<A> attended = attention.first(normed(x), sequences, options<A>(random), table(turns));
+    const Tensor<A> y = normed(x);                   // [N, D]
+    const Tensor<A> attended =
+        attention.first(first_rows(y, sequences), y, sequences, options<A>(random), table(turns));  // [B, D]
     return after_attention(first_rows(x, sequences), attended, random);
   }
 

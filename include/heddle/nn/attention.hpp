@@ -54,17 +54,18 @@ struct MultiHeadAttention {
     options.keys = &keys;
     return attend(x, sequences, options, table);
   }
-  /// Returns the attention of the first row of each sequence to the sequence. Computes keys and values for all rows,
-  /// and queries for the first ones only. A bias is that of these queries, [1, H, 1, T]. @throws ShapeError, IndexError
-  /// and Error as above.
+  /// Returns the attention of `rows`, which are first_rows(x, sequences), to the sequences. Computes keys and values for
+  /// all rows of x. A bias is that of the first queries, [1, H, 1, T]. @throws ShapeError, IndexError and Error as
+  /// above.
   template <Floating A>
-  Tensor<A> first(const Tensor<A>& x, const Sequences& sequences, AttentionOptions<A> options = {},
-                  const Tensor<Acc<A>>& table = {}) const {  // [N, D] to [B, D]
+  Tensor<A> first(const Tensor<A>& rows, const Tensor<A>& x,  // [B, D] and [N, D]
+                  const Sequences& sequences, AttentionOptions<A> options = {},
+                  const Tensor<Acc<A>>& table = {}) const {
     require_own_keys(options);
     const Index each = qkv.weight.shape()[0] / 3;
-    const auto [query, unrotated] = heddle::detail::linear_parts(
-        first_rows(x, sequences), x, qkv.weight.template as<A>(), qkv.bias ? qkv.bias->template as<A>() : Tensor<A>(),
-        each);  // [B, H * K] and [N, 2 * H * K]
+    const auto [query, unrotated] = heddle::detail::linear_parts(rows, x, qkv.weight.template as<A>(),
+                                                                 qkv.bias ? qkv.bias->template as<A>() : Tensor<A>(),
+                                                                 each);  // [B, H * K] and [N, 2 * H * K]
     // The queries are at position 0, where nothing is rotated.
     const Tensor<A> key_value =
         table ? rotary(unrotated, table, sequences, {.heads = 2 * heads, .rotated = heads}) : unrotated;
