@@ -55,6 +55,13 @@ function(heddle_measured_program name)
   heddle_program_flags(${name})
 endfunction()
 
+# Compiles the sources of a target as one file under HEDDLE_UNITY, so the names that they define must differ.
+function(heddle_unity name)
+  if(HEDDLE_UNITY)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+  endif()
+endfunction()
+
 # heddle_precompile(TARGET OWNER HEADER...): OWNER precompiles the headers, and the other targets use them. Call it for
 # OWNER first.
 function(heddle_precompile name owner)

@@ -14,7 +14,7 @@ portable_options=(-DCMAKE_BUILD_TYPE=Release -DHEDDLE_CUDA=ON -DHEDDLE_CUDA_SHAR
 # configure_programs FOLDER OPTION...: configures a build of all programs with their tests. As in scripts/test, the
 # tests of a folder are one file.
 configure_programs() {
-  cmake -S . -B "$1" "${portable_options[@]}" -DHEDDLE_RUN_FOLDER=$run_folder -DHEDDLE_SMALL_PROGRAMS=OFF -DHEDDLE_TEST_UNITY=ON \
+  cmake -S . -B "$1" "${portable_options[@]}" -DHEDDLE_RUN_FOLDER=$run_folder -DHEDDLE_SMALL_PROGRAMS=OFF -DHEDDLE_UNITY=ON \
     -DHEDDLE_TEST_FLAGS=-O0 -DHEDDLE_PROGRAM_FLAGS=-O1 "${@:2}"
 }
 

@@ -15,9 +15,9 @@ void expect_parameter_gradients(M& model, F f) {
   backward(y, dy);
   each_parameter(model, [&](const Name& name, auto& p) {
     INFO(name.str());
-    const auto expected = central_differences([&](const Inputs&) { return f(); }, {}, p.value(), dy.host());
-    const auto actual = p.grad() ? p.grad().host() : std::vector<double>(expected.size());
-    expect_close(actual, expected, [](double e) { return std::max(1e-6, 1e-5 * std::abs(e)); });
+    expect_central_differences(
+        p.grad() ? p.grad().host() : std::vector<double>(), [&](const Inputs&) { return f(); }, {}, p.value(),
+        dy.host(), [](double e) { return std::max(1e-6, 1e-5 * std::abs(e)); });
   });
 }
 

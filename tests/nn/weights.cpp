@@ -27,11 +27,11 @@ struct TiedPair {
 };
 
 // One weight of any shape and name.
-struct OneWeight {
+struct NamedWeight {
   Parameter<float> weight;
   const char* name = "weight";
 
-  explicit OneWeight(Tensor<float> value) : weight(std::move(value)) {}
+  explicit NamedWeight(Tensor<float> value) : weight(std::move(value)) {}
   static void visit(auto& self, auto&& f) { f(self.name, self.weight); }
 };
 
@@ -150,7 +150,7 @@ TEST_CASE("copy_weights: copies buffers, and shared weights stay shared") {
 }
 
 TEST_CASE("copy_weights: models that differ are refused, and nothing is written") {
-  OneWeight from(Tensor<float>({2}, {1, 2})), shorter(Tensor<float>({1}, {7})), named(Tensor<float>({2}, {7, 7}));
+  NamedWeight from(Tensor<float>({2}, {1, 2})), shorter(Tensor<float>({1}, {7})), named(Tensor<float>({2}, {7, 7}));
   named.name = "other";
   CHECK_THROWS_WITH(copy_weights(from, shorter),
                     "copy_weights: 'weight' is [2] in the model copied from, [1] in the other");

@@ -54,8 +54,8 @@ struct MultiHeadAttention {
     options.keys = &keys;
     return attend(x, sequences, options, table);
   }
-  /// Returns the attention of `rows`, which are first_rows(x, sequences), to the sequences. Computes keys and values for
-  /// all rows of x. A bias is that of the first queries, [1, H, 1, T]. @throws ShapeError, IndexError and Error as
+  /// Returns the attention of `rows`, which are first_rows(x, sequences), to the sequences. Computes keys and values
+  /// for all rows of x. A bias is that of the first queries, [1, H, 1, T]. @throws ShapeError, IndexError and Error as
   /// above.
   template <Floating A>
   Tensor<A> first(const Tensor<A>& rows, const Tensor<A>& x,  // [B, D] and [N, D]
