@@ -10,15 +10,16 @@ using namespace heddle::testing;
 namespace {
 
 const std::vector<int> text_lengths{3, 5, 0, 1};
-constexpr Index most = 5, width = 8;
+constexpr Index most_rows = 5, width = 8;
 
 // Checks f(padded batch, Sequences::padded) against f(rows, Sequences::packed). f returns one result per row, or one
 // per sequence.
 template <class F>
 void expect_same(const F& f) {
   Random random(1);
-  const Sequences padded = Sequences::padded(text_lengths, most), packed = Sequences::packed(text_lengths);
-  const Tensor<double> x = variable(randn<double>({4, most, width}, random)), rows = variable(detach(pack(x, padded)));
+  const Sequences padded = Sequences::padded(text_lengths, most_rows), packed = Sequences::packed(text_lengths);
+  const Tensor<double> x = variable(randn<double>({4, most_rows, width}, random)),
+                       rows = variable(detach(pack(x, padded)));
   const Tensor<double> y = f(x, padded), expected = f(rows, packed);
   const bool per_row = expected.dim(0) == packed.rows();
   CHECK(y.rank() == expected.rank() + (per_row ? 1 : 0));
@@ -46,9 +47,9 @@ TEST_CASE("padded batches: attention") {
   expect_same([](const auto& x, const Sequences& s) {
     return attention(columns(x, 0, 4), columns(x, 2, 4), columns(x, 4, 4), s, {.heads = 1, .causal = true});
   });
-  const Sequences s = Sequences::padded(text_lengths, most);
+  const Sequences s = Sequences::padded(text_lengths, most_rows);
   Random random(1);
-  const Tensor<float> x = randn<float>({4, most, width}, random), rows = reshape(x, {4 * most, width});
+  const Tensor<float> x = randn<float>({4, most_rows, width}, random), rows = reshape(x, {4 * most_rows, width});
   CHECK(attention_weights(x, x, s, {.heads = 2}).host() == attention_weights(rows, rows, s, {.heads = 2}).host());
 }
 
@@ -57,23 +58,24 @@ TEST_CASE("padded batches: layers") {
   const nn::Encoder<double> post_norm(2, {.D = width, .heads = 2}, random);
   const nn::Encoder<double> pre_norm(1, {.D = width, .heads = 2, .norm_first = true}, random);
   const nn::MultiHeadAttention<double> wide(width, 2, random, 3);
-  const nn::SinusoidalPositions<double> sines(most, width);
-  const nn::LearnedPositions<double> learned(most, width, random);
+  const nn::SinusoidalPositions<double> sines(most_rows, width);
+  const nn::LearnedPositions<double> learned(most_rows, width, random);
   expect_same([&](const auto& x, const Sequences& s) { return post_norm(x, s); });
   expect_same([&](const auto& x, const Sequences& s) { return pre_norm(x, s); });
   expect_same([&](const auto& x, const Sequences& s) { return wide(x, s); });
   expect_same([&](const auto& x, const Sequences& s) { return sines(x, s); });
   expect_same([&](const auto& x, const Sequences& s) { return learned(x, s); });
-  const int length = static_cast<int>(most);
-  CHECK_THROWS_AS(wide.record(randn<double>({2, most, width}, random), Sequences::padded({length, length}, most)),
-                  ShapeError);
+  const int length = static_cast<int>(most_rows);
+  CHECK_THROWS_AS(
+      wide.record(randn<double>({2, most_rows, width}, random), Sequences::padded({length, length}, most_rows)),
+      ShapeError);
 }
 
 TEST_CASE("padded batches: NaN in the padding changes no text, and reaches the gradients of weights") {
   Random random(2);
   nn::EncoderLayer<float> layer({.D = width, .heads = 2}, random);
-  const Sequences padded = Sequences::padded(text_lengths, most);
-  const Tensor<float> x = randn<float>({4, most, width}, random);
+  const Sequences padded = Sequences::padded(text_lengths, most_rows);
+  const Tensor<float> x = randn<float>({4, most_rows, width}, random);
   const Tensor<bool> is_text = unsqueeze(padded.mask(), -1);
   const Tensor<float> hidden = masked_fill(x, logical_not(is_text), quiet_nan<float>);
   const auto mean_of = [&](const Tensor<float>& rows) { return mean_rows(layer(rows, padded), padded); };
@@ -99,7 +101,7 @@ TEST_CASE("padded batches: cross_entropy takes [B, T, C]") {
 }
 
 TEST_CASE("padded batches: other shapes are refused with a remedy") {
-  const Tensor<float> x = zeros<float>({4, most, width});
+  const Tensor<float> x = zeros<float>({4, most_rows, width});
   CHECK_THROWS_WITH(first_rows(x, Sequences::packed({3, 5, 0, 1})),
                     "first_rows: x [4, 5, 8] must have one row for each of the 9 rows of its 4 sequences; pack(x, "
                     "sequences) gives the rows of a padded batch");
@@ -108,7 +110,7 @@ TEST_CASE("padded batches: other shapes are refused with a remedy") {
                     "padded batch [B, T, ...] of them");
   Random random(1);
   const nn::EncoderLayer<float> layer({.D = width, .heads = 2}, random);
-  CHECK_THROWS_AS(layer(x, Sequences::padded({3, 5, 0}, most)), ShapeError);
+  CHECK_THROWS_AS(layer(x, Sequences::padded({3, 5, 0}, most_rows)), ShapeError);
   CHECK_THROWS_AS(attention(x, x, x, Sequences::packed(text_lengths)), ShapeError);
   const nn::LearnedPositions<float> positions(8, width, random);
   CHECK_THROWS_WITH(positions(zeros<float>({2, 2, width}), Sequences::packed({1, 1})),

@@ -8,7 +8,7 @@ using namespace heddle::testing;
 
 namespace {
 
-const Sequences texts = Sequences::packed({3, 1, 5});
+const Sequences three_texts = Sequences::packed({3, 1, 5});
 
 }  // namespace
 
@@ -16,17 +16,19 @@ TEST_CASE("nn: attention with rotary positions is attention of rotated queries a
   Random random(1);
   const nn::MultiHeadAttention<double> attention(8, 2, random);
   const nn::RotaryPositions rotary_positions(4, 100);
-  const Tensor<double> x = testing::random<double>({9, 8}, 1), table = rotary_positions.table<double>(texts);
+  const Tensor<double> x = testing::random<double>({9, 8}, 1), table = rotary_positions.table<double>(three_texts);
   CHECK(table.shape() == Shape({5, 4}));
 
-  const Tensor<double> product = rotary(attention.qkv(x), table, texts, {.heads = 6, .rotated = 4});
-  const auto plain = attention.out(heddle::attention(slice(product, 1, 0, 8), slice(product, 1, 8, 16),
-                                                     slice(product, 1, 16, 24), texts, {.heads = 2, .window = 2}));
+  const Tensor<double> product = rotary(attention.qkv(x), table, three_texts, {.heads = 6, .rotated = 4});
+  const auto plain =
+      attention.out(heddle::attention(slice(product, 1, 0, 8), slice(product, 1, 8, 16), slice(product, 1, 16, 24),
+                                      three_texts, {.heads = 2, .window = 2}));
   const auto expected = joined(plain.host());
-  expect_close(joined(attention(x, texts, {.window = 2}, table).host()), expected, part_of_largest(1e-14, expected));
-  CHECK(attention(x, texts, {}, table).host() != attention(x, texts).host());
+  expect_close(joined(attention(x, three_texts, {.window = 2}, table).host()), expected,
+               part_of_largest(1e-14, expected));
+  CHECK(attention(x, three_texts, {}, table).host() != attention(x, three_texts).host());
 
-  const auto record = attention.record(x, texts, {}, table);
+  const auto record = attention.record(x, three_texts, {}, table);
   CHECK(record.queries.host() == slice(product, 1, 0, 8).host());
   CHECK(record.keys.host() == slice(product, 1, 8, 16).host());
   CHECK(record.weights.shape() == Shape({3, 2, 5, 5}));
@@ -47,19 +49,20 @@ TEST_CASE("nn: attention with rotary positions takes padded batches") {
 TEST_CASE("nn: gradients of attention with rotary positions match finite differences") {
   Random random(1);
   const nn::MultiHeadAttention<double> attention(4, 2, random, 0, false);
-  const auto table = nn::RotaryPositions(2, 3).table<double>(texts);
+  const auto table = nn::RotaryPositions(2, 3).table<double>(three_texts);
   const Tensor<double> x = testing::random<double>({9, 4}, 1);
-  expect_parameter_gradients(attention, [&] { return attention(x, texts, {}, table); });
+  expect_parameter_gradients(attention, [&] { return attention(x, three_texts, {}, table); });
 }
 
 TEST_CASE("nn: queries and keys that do not fit the table of rotary positions are refused") {
   Random random(1);
   const nn::MultiHeadAttention<> attention(8, 2, random);
   const Tensor<float> x({9, 8});
-  CHECK_THROWS_AS(attention(x, texts, {}, nn::RotaryPositions(8).table<float>(texts)), ShapeError);
-  CHECK_THROWS_AS(attention(x, texts, {}, nn::RotaryPositions(4).table<float>(Sequences::packed({4}))), IndexError);
+  CHECK_THROWS_AS(attention(x, three_texts, {}, nn::RotaryPositions(8).table<float>(three_texts)), ShapeError);
+  CHECK_THROWS_AS(attention(x, three_texts, {}, nn::RotaryPositions(4).table<float>(Sequences::packed({4}))),
+                  IndexError);
   CHECK_THROWS_AS(nn::RotaryPositions(5), ShapeError);
-  CHECK_THROWS_AS(nn::RotaryPositions(std::vector<float>()).table<float>(texts), ShapeError);
+  CHECK_THROWS_AS(nn::RotaryPositions(std::vector<float>()).table<float>(three_texts), ShapeError);
 }
 
 TEST_CASE("nn::GatedFeedForward: halves of the first map, with each activation") {

@@ -111,7 +111,7 @@ TEST_CASE("text::read_tokenizer: stripping accents does not depend on the casing
         .uncased = files.uncased, .strip_accents = files.strip_accents, .special_tokens = false};
     return text::WordPiece(files.vocabulary, options).encode(text).ids;
   };
-  using Ids = std::vector<std::int32_t>;
+  using TokenIds = std::vector<std::int32_t>;
   const std::string config = folder / "tokenizer_config.json";
   put(folder / "vocab.txt", "[UNK]\n\xC3\x89\n\xC3\xA9\nE\ne\n");  // É é E e
   for (const auto& [settings, expected] :
@@ -120,16 +120,16 @@ TEST_CASE("text::read_tokenizer: stripping accents does not depend on the casing
         std::pair(R"({"do_lower_case": true, "strip_accents": true})", 4)}) {
     INFO(settings);
     put(config, settings);
-    CHECK(ids("\xC3\x89") == Ids{expected});
+    CHECK(ids("\xC3\x89") == TokenIds{expected});
   }
   // With a tokenizer.json the class decides where both settings are read, as in transformers.
   put(folder / "tokenizer.json",
       tokenizer_json(R"({"normalizer": {"strip_accents": false}, "model": {"vocab": {"a": null, "##b": null,
         "\u00c9": 5, "\u00e9": 6, "E": 7, "e": 8}}})"));
   put(config, R"({"tokenizer_class": "PreTrainedTokenizerFast", "strip_accents": true})");
-  CHECK(ids("\xC3\x89") == Ids{6});
+  CHECK(ids("\xC3\x89") == TokenIds{6});
   put(config, R"({"strip_accents": null})");
-  CHECK(ids("\xC3\x89") == Ids{8});
+  CHECK(ids("\xC3\x89") == TokenIds{8});
 }
 
 TEST_CASE("text::read_tokenizer: model_max_length is the longest text in tokens; without a limit max_length is 0") {
