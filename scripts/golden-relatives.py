@@ -3,10 +3,10 @@
 
     scripts/golden-relatives.py          needs torch and transformers
 
-roberta.txt has those of RoBERTa, XLM-RoBERTa and CamemBERT, relatives.txt those of MPNet, ELECTRA, ALBERT and ModernBERT, in the format of
-tests/golden/README.md; tests/golden/models/README.md lists the folders. They have no tokenizers: a case is a list of ids, and of token
-types for some texts. Some texts have the token of padding inside, which transformers leaves out when it counts the positions of RoBERTa
-and MPNet.
+roberta.txt has those of RoBERTa, XLM-RoBERTa and CamemBERT, relatives.txt those of MPNet, ELECTRA, ALBERT, ModernBERT, NomicBERT and GTE,
+in the format of tests/golden/README.md; tests/golden/models/README.md lists the folders. They have no tokenizers: a case is a list of ids,
+and of token types for some texts. Some texts have the token of padding inside, which transformers leaves out when it counts the positions
+of RoBERTa and MPNet.
 """
 
 import pathlib
@@ -22,7 +22,7 @@ import golden_models as models
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "bench/peers"))
 from bert_folders import class_of  # noqa: E402
-from exact_modernbert import exact_modernbert  # noqa: E402
+from exact_rotary import exact_rotary  # noqa: E402
 
 VOCABULARY, LONGEST, FIRST_WORD = 61, 24, 5
 SIZES = {
@@ -71,10 +71,10 @@ def folder(out, name, model_type, head, seed, compute, padding=1, dtype=None, **
         inputs = {"input_ids": torch.tensor([ids])}
         out.case(name, str(i))
         out.tensor("ids", inputs["input_ids"][0])
-        if model_type in ("electra", "albert"):
+        if model_type in ("electra", "albert", "nomic_bert"):
             inputs["token_type_ids"] = torch.tensor([[int(t > len(ids) // 2) for t in range(len(ids))]])
             out.tensor("types", inputs["token_type_ids"][0])
-        with torch.no_grad(), exact_modernbert(torch.float64):
+        with torch.no_grad(), exact_rotary(torch.float64):
             compute(out, model, inputs)
 
 
@@ -154,6 +154,15 @@ def write_relatives():
     folder(out, "modernbert_question", "modernbert", "ForQuestionAnswering", 84, write_span, dtype=bf16, **biases)
     folder(out, "modernbert_mask", "modernbert", "ForMaskedLM", 85, write_masked, dtype=bf16, classifier_activation="relu")
     folder(out, "modernbert_encoder", "modernbert", "Model", 86, write_states, dtype=bf16)
+    wide, linear = {"type_vocab_size": 2, **three}, {"rope_type": "linear", "rope_theta": 90.0, "factor": 3.0}
+    folder(out, "nomic", "nomic_bert", "ForSequenceClassification", 91, write_logits, **wide)
+    folder(out, "nomic_tagger", "nomic_bert", "ForTokenClassification", 92, write_logits, **wide, hidden_act="gelu", rope_parameters=linear)
+    folder(out, "nomic_mask", "nomic_bert", "ForMaskedLM", 93, write_masked, dtype=bf16, type_vocab_size=2)
+    folder(out, "nomic_encoder", "nomic_bert", "Model", 94, write_states, dtype=bf16, type_vocab_size=2)
+    folder(out, "gte", "gte", "ForSequenceClassification", 95, write_logits, **three, type_vocab_size=0, hidden_act="gelu_new")
+    folder(out, "gte_tagger", "gte", "ForTokenClassification", 96, write_logits, **three)
+    folder(out, "gte_mask", "gte", "ForMaskedLM", 97, write_masked, dtype=bf16, hidden_act="relu")
+    folder(out, "gte_encoder", "gte", "Model", 98, write_states, dtype=bf16, rope_parameters=linear)
     golden.write(out, "models/relatives.txt", f"golden-relatives.py (transformers {transformers.__version__})")
 
 

@@ -26,6 +26,8 @@ CLASSES = {  # the beginning of the names of each model_type's classes
     "electra": "Electra",
     "albert": "Albert",
     "modernbert": "ModernBert",
+    "nomic_bert": "NomicBert",
+    "gte": "Gte",
 }
 LIKE_BERT = [family for family in CLASSES if family != "distilbert"]
 SIZES = {  # the names of the sizes in each configuration
@@ -49,7 +51,7 @@ def class_of(family, part):
 
 def has_pooler(family):
     """Returns whether the encoder without a head has a pooler that can be left out."""
-    return family not in ("distilbert", "electra", "modernbert")
+    return family not in ("distilbert", "electra", "modernbert", "nomic_bert", "gte")
 
 
 @dataclass
@@ -86,6 +88,8 @@ RELATIVES_BASE = [
     Case("electra-base", "electra", extra={"embedding_size": 768}),
     Case("albert-base", "albert", activation="gelu_new"),
     Case("modernbert-base", "modernbert", layers=22, ff_width=1152, extra=MODERN),
+    Case("nomic-base", "nomic_bert", activation="silu"),
+    Case("gte-base", "gte", extra={"vocab_size": 30528, "pad_token_id": 0}),
 ]
 BASE = [BERT_BASE, DISTILBERT_BASE]
 ODD = [
@@ -109,6 +113,8 @@ RELATIVES_ODD = [
     Case("albert-128x2", "albert", 128, 3, 2, 512, "relu", extra={"embedding_size": 128}),
     Case("modernbert-36x3", "modernbert", 36, 5, 3, 77, extra={**MODERN, "local_attention": 10}),
     Case("modernbert-128x2", "modernbert", 128, 4, 2, 192, "silu", extra={**MODERN, "classifier_pooling": "mean", "norm_bias": True}),
+    Case("nomic-36x3", "nomic_bert", 36, 3, 3, 77, "silu"),
+    Case("gte-128x2", "gte", 128, 3, 2, 192, extra={"vocab_size": 30522, "pad_token_id": 0}),
 ]
 
 

@@ -22,7 +22,7 @@ import time
 import torch
 import transformers
 from bert_folders import BASE, DROPOUTS, ODD, RELATIVES_BASE, RELATIVES_ODD, class_of, draw
-from exact_modernbert import exact_modernbert
+from exact_rotary import exact_rotary
 from sentence_transformers import CrossEncoder
 from transformers import BertTokenizerFast, TokenClassificationPipeline
 
@@ -91,7 +91,7 @@ def results_of(model, inputs, name, mask):
     """Returns the results of a head for each text, as a tensor of float64."""
     found = []
     for one in inputs:
-        with exact_modernbert(model.dtype):
+        with exact_rotary(model.dtype):
             output = model(**one)
         logits = torch.stack([output.start_logits, output.end_logits], -1)[0] if name == "answer" else output.logits[0]
         logits = logits.float() if logits.dtype == torch.bfloat16 else logits
@@ -133,7 +133,7 @@ def remember(model):
 
     def forward(**inputs):
         if not torch.equal(last[0], inputs["input_ids"]):
-            with exact_modernbert(model.dtype):
+            with exact_rotary(model.dtype):
                 last[:] = inputs["input_ids"], compute(**inputs)
         return last[1]
 

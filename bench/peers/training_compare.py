@@ -31,7 +31,7 @@ import torch
 import torch.nn.functional as F
 import transformers
 from bert_folders import DROPOUTS, Case, class_of, draw, has_pooler
-from exact_modernbert import exact_modernbert
+from exact_rotary import exact_rotary
 from safetensors.torch import load_file
 from sentence_transformers.sentence_transformer import losses as sentence_losses
 
@@ -271,7 +271,7 @@ def train(training, folder, steps, dtype):
     found, largest = [], dict.fromkeys((name for name, _ in model.named_parameters()), 0.0)
     for step in steps:
         optimizer.zero_grad()
-        with exact_modernbert(dtype):
+        with exact_rotary(dtype):
             loss = loss_of(training, model, step, dtype)
         loss.backward()
         for name, x in model.named_parameters():

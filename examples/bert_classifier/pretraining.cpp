@@ -24,8 +24,8 @@ class BertPretraining : public BertProgram {
     const models::BertConfig* const sizes = setup_.config().bert();
     require<FileError>(
         sizes && sizes->family != models::BertFamily::distilbert, io::printable(setup_.folder() + "/config.json"),
-        ": describes a model that --pretrain does not train; it trains BERT, RoBERTa, MPNet, ELECTRA, ALBERT and "
-        "ModernBERT");
+        ": describes a model that --pretrain does not train; it trains BERT, RoBERTa, MPNet, ELECTRA, ALBERT, "
+        "ModernBERT, NomicBERT and GTE");
     const nlohmann::json& config = setup_.config().json;
     const nlohmann::json tied =
         config.is_object() ? config.value("tie_word_embeddings", nlohmann::json()) : nlohmann::json();

@@ -44,7 +44,8 @@ struct BertFlags {
     add_switch(app, "--pad-to-max", pad_to_max, "Pad every text to --max-length, to compare with packed batches");
     add_switch(app, "--from-scratch", from_scratch, "Train an encoder from random weights");
     add_choice(app, "--architecture", architecture,
-               {"auto", "prenorm", "bert", "distilbert", "roberta", "mpnet", "electra", "albert", "modernbert"},
+               {"auto", "prenorm", "bert", "distilbert", "roberta", "mpnet", "electra", "albert", "modernbert",
+                "nomic_bert", "gte"},
                "Architecture of a new model; auto: bert for --pretrain, prenorm for --from-scratch");
     add_paths(
         app, "--pretrain", pretrain,
@@ -208,7 +209,8 @@ class BertSetup {
     require(!flags_.is_given("--architecture") || scratch || pretrain,
             "--architecture needs --from-scratch or --pretrain");
     require(!pretrain || (own_.architecture != "prenorm" && own_.architecture != "distilbert"), "--pretrain has no ",
-            "--architecture ", own_.architecture, "; it has bert, roberta, mpnet, electra, albert and modernbert");
+            "--architecture ", own_.architecture,
+            "; it has bert, roberta, mpnet, electra, albert, modernbert, nomic_bert and gte");
     if (flags_.model.empty()) return;
     for (const char* flag : {"--layers", "--d-model", "--heads", "--ff-width", "--uncased", "--architecture"})
       require(!flags_.is_given(flag), flag, ": the model in --model has its own");
@@ -293,11 +295,11 @@ class BertSetup {
     config.attention_dropout = absent.attention_dropout;
     config.embedding_width = std::min(absent.embedding_width, config.D);
     config.eps = absent.eps;
+    config.rotary = absent.rotary;
     if (!models::detail::form_of(config.family).has_types) config.types = 0;
     const Index K = config.D / config.heads;
-    require(config.family != models::BertFamily::modernbert || (K % 2 == 0 && K <= 512), "--d-model ", config.D,
-            " and --heads ", config.heads, " give heads that are ", K,
-            " wide; rotary positions need an even width of at most 512");
+    require(!config.has_rotary() || (K % 2 == 0 && K <= 512), "--d-model ", config.D, " and --heads ", config.heads,
+            " give heads that are ", K, " wide; rotary positions need an even width of at most 512");
     if (config.family == models::BertFamily::roberta) {
       const std::int32_t padding = tokens_->find("[PAD]");
       require<FileError>(padding != text::Vocabulary::none, io::printable(vocabulary),
@@ -316,7 +318,7 @@ class BertSetup {
     const double p = flags_.dropout;
     if (auto* bert = std::get_if<models::BertConfig>(&config_.sizes))
       bert->dropout = bert->attention_dropout = bert->classifier_dropout = bert->answer_dropout =
-          bert->modern.ff_dropout = p;
+          bert->rotary.ff_dropout = p;
     else
       std::get<models::PreNormConfig>(config_.sizes).dropout =
           std::get<models::PreNormConfig>(config_.sizes).embedding_dropout = p;

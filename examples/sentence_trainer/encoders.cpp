@@ -118,9 +118,10 @@ class EncoderSystem : public SentenceProgram {
     const double p = flags_.dropout;
     auto& sizes = std::get<models::BertConfig>(state_->config.sizes);
     models::BertEncoder<>& encoder = state_->model.encoder;
-    sizes.dropout = sizes.attention_dropout = sizes.modern.ff_dropout = encoder.embeddings.dropout = p;
+    sizes.dropout = sizes.attention_dropout = sizes.rotary.ff_dropout = encoder.embeddings.dropout = p;
     for (models::BertLayer<>& layer : encoder.layers) layer.dropout = layer.attention_dropout = p;
-    for (models::ModernBertLayer<>& layer : encoder.modern_layers) layer.attention_dropout = layer.ff_dropout = p;
+    for (models::RotaryLayer<>& layer : encoder.rotary_layers)
+      layer.dropout = layer.attention_dropout = layer.ff_dropout = p;
   }
 
   // Adds the files that sentence-transformers reads.

@@ -11,16 +11,24 @@ using models::BertFamily;
 
 namespace {
 
-constexpr BertFamily all_families[] = {BertFamily::bert,      BertFamily::distilbert, BertFamily::roberta,
-                                       BertFamily::mpnet,     BertFamily::electra,    BertFamily::albert,
-                                       BertFamily::modernbert};
+constexpr BertFamily all_families[] = {BertFamily::bert,       BertFamily::distilbert, BertFamily::roberta,
+                                       BertFamily::mpnet,      BertFamily::electra,    BertFamily::albert,
+                                       BertFamily::modernbert, BertFamily::nomic,      BertFamily::gte};
 
 // Returns a configuration of small, mostly different sizes. Its weights are so large that different texts give
 // different outputs.
 BertConfig tiny_bert(BertFamily family, Index layers) {
   const bool bert = family == BertFamily::bert;
-  const bool has_types = bert || family == BertFamily::electra || family == BertFamily::albert;
+  const bool has_types =
+      bert || family == BertFamily::electra || family == BertFamily::albert || family == BertFamily::nomic;
   const bool counts_from_padding = family == BertFamily::roberta || family == BertFamily::mpnet;
+  models::RotaryConfig rotary{.global_base = 100, .local_base = 10, .global_every = 2, .window = 1};
+  if (family == BertFamily::nomic || family == BertFamily::gte)
+    rotary = {.norm_first = false, .global_base = 100, .global_every = 1, .norm_bias = true, .divisor = 2};
+  if (family == BertFamily::gte) {
+    rotary.attention_bias = rotary.ff_out_bias = true;
+    rotary.gate = Gate::second;
+  }
   return {.family = family,
           .vocabulary = counts_from_padding ? 8 : 7,
           .D = 6,
@@ -38,7 +46,7 @@ BertConfig tiny_bert(BertFamily family, Index layers) {
           .activation = bert ? nn::Activation::gelu : nn::Activation::gelu_tanh,
           .deviation = 0.5,
           .embedding_width = 4,
-          .modern = {.global_base = 100, .local_base = 10, .global_every = 2, .window = 1}};
+          .rotary = rotary};
 }
 
 struct BertBatch {

@@ -19,13 +19,17 @@ void each_golden_head(auto&& check) {
                                              {"electra", "Electra"},
                                              {"albert", "Albert"},
                                              {"modernbert", "ModernBert"},
-                                             {"modernbert_two", "ModernBert"}})
+                                             {"modernbert_two", "ModernBert"},
+                                             {"nomic", "NomicBert"},
+                                             {"gte", "Gte"}})
     check(folder, std::string(architecture) + "ForSequenceClassification", read_classifier<T>);
   for (const auto& [folder, architecture, labels] : {std::tuple{"roberta_tagger", "Camembert", 5},
                                                      {"mpnet_tagger", "MPNet", 3},
                                                      {"electra_tagger", "Electra", 3},
                                                      {"albert_tagger", "Albert", 3},
-                                                     {"modernbert_tagger", "ModernBert", 3}})
+                                                     {"modernbert_tagger", "ModernBert", 3},
+                                                     {"nomic_tagger", "NomicBert", 3},
+                                                     {"gte_tagger", "Gte", 3}})
     check(folder, std::string(architecture) + "ForTokenClassification", [labels = labels](const std::string& path) {
       return read_model<models::BertTokenClassifier<T>>(path, TokenHead::labels, Index{labels});
     });
@@ -39,11 +43,10 @@ void each_golden_head(auto&& check) {
     });
 }
 
-constexpr std::pair<const char*, const char*> masked_models[] = {{"roberta_mask", "Roberta"},
-                                                                 {"mpnet_mask", "MPNet"},
-                                                                 {"electra_mask", "Electra"},
-                                                                 {"albert_mask", "Albert"},
-                                                                 {"modernbert_mask", "ModernBert"}};
+constexpr std::pair<const char*, const char*> masked_models[] = {
+    {"roberta_mask", "Roberta"}, {"mpnet_mask", "MPNet"},           {"electra_mask", "Electra"},
+    {"albert_mask", "Albert"},   {"modernbert_mask", "ModernBert"}, {"nomic_mask", "NomicBert"},
+    {"gte_mask", "Gte"}};
 
 template <class T>
 void check_golden_values() {
@@ -52,8 +55,8 @@ void check_golden_values() {
     const FolderBatch batch(folder);
     expect_golden(batch.template run<T>(read(golden_model(folder))), batch.expected);
   });
-  for (const char* folder :
-       {"roberta_encoder", "mpnet_encoder", "electra_encoder", "albert_encoder", "modernbert_encoder"}) {
+  for (const char* folder : {"roberta_encoder", "mpnet_encoder", "electra_encoder", "albert_encoder",
+                             "modernbert_encoder", "nomic_encoder", "gte_encoder"}) {
     INFO(folder);
     const FolderBatch batch(folder);
     expect_golden(batch.template run<T>(read_model<models::BertEncoder<T>>(golden_model(folder))), batch.expected);
@@ -111,7 +114,9 @@ TEST_CASE("models: hidden states of BERT's relatives are those of transformers, 
                                       {"mpnet_encoder", 3},
                                       {"electra_encoder", 3},
                                       {"albert_encoder", 11},
-                                      {"modernbert_encoder", 5}}) {
+                                      {"modernbert_encoder", 5},
+                                      {"nomic_encoder", 3},
+                                      {"gte_encoder", 3}}) {
     const auto encoder = read_model<models::BertEncoder<double>>(golden_model(folder));
     int compared = 0;
     for (const Case& text : relative_texts(folder)) {
@@ -140,7 +145,7 @@ TEST_CASE("models: heads of BERT's relatives are saved under transformers' names
 }
 
 TEST_CASE("models: weights of BERT's relatives in folders without a head, and with another one") {
-  for (const char* type : {"mpnet", "electra", "albert", "modernbert"}) {
+  for (const char* type : {"mpnet", "electra", "albert", "modernbert", "nomic", "gte"}) {
     INFO(type);
     const models::PretrainedConfig config = models::read_config(golden_model(type));
     const std::string prefix = models::encoder_name(config.bert()->family) + std::string(".");
@@ -152,6 +157,14 @@ TEST_CASE("models: weights of BERT's relatives in folders without a head, and wi
     });
     CHECK(batch.run(read_classifier<float>(folder.path())).host() == expected);
     models::require_sizes(models::read_config(folder.path()), folder.path());
+    if (prefix == "nomic_bert." || prefix == "gte.") {  // the prefixes of their own programs
+      const ModelFolder older(type);
+      older.rename("model.safetensors", [&](const std::string& name) {
+        const char* const own = prefix == "gte." ? "new." : "bert.";
+        return name.starts_with(prefix) ? own + name.substr(prefix.size()) : name;
+      });
+      CHECK(batch.run(read_classifier<float>(older.path())).host() == expected);
+    }
 
     const std::string masked = golden_model(std::string(type) + "_mask");
     Random random(3);
@@ -229,35 +242,36 @@ TEST_CASE("models::parse_config: defaults and refused members of ModernBERT") {
         std::tuple(50368, 768, 22, 12, 1152, 8192));
   CHECK(std::tuple(c.padding_id, c.eps, c.dropout, c.attention_dropout, c.classifier_dropout) ==
         std::tuple(std::optional<Index>(50283), 1e-5, 0.0, 0.0, 0.0));
-  CHECK(c.modern == models::ModernBertConfig());
+  CHECK(c.rotary == models::RotaryConfig());
   const BertConfig two = *models::read_config(golden_model("modernbert_two")).bert();
-  CHECK(two.modern == models::ModernBertConfig{.global_base = 500,
-                                               .local_base = 20,
-                                               .global_every = 2,
-                                               .window = 3,
-                                               .norm_bias = true,
-                                               .attention_bias = true,
-                                               .ff_bias = true,
-                                               .head_bias = true,
-                                               .pools_mean = true,
-                                               .head_activation = nn::Activation::silu});
+  CHECK(two.rotary == models::RotaryConfig{.global_base = 500,
+                                           .local_base = 20,
+                                           .global_every = 2,
+                                           .window = 3,
+                                           .norm_bias = true,
+                                           .attention_bias = true,
+                                           .ff_in_bias = true,
+                                           .ff_out_bias = true,
+                                           .head_bias = true,
+                                           .pools_mean = true,
+                                           .head_activation = nn::Activation::silu});
   // Names of members before version 5 of transformers.
   nlohmann::json old = nlohmann::json::parse(get(golden_model("modernbert") + "/config.json"));
   old.erase("layer_types");
   old.erase("rope_parameters");
   old.merge_patch({{"global_attn_every_n_layers", 4}, {"global_rope_theta", 300}, {"local_rope_theta", 7.5}});
   const BertConfig of_old = *models::parse_config(old.dump(), "f").bert();
-  CHECK(std::tuple(of_old.modern.global_every, of_old.modern.global_base, of_old.modern.local_base) ==
+  CHECK(std::tuple(of_old.rotary.global_every, of_old.rotary.global_base, of_old.rotary.local_base) ==
         std::tuple(4, 300.0, 7.5));
   const auto again = models::to_json({of_old, {"a", "b"}}, "ModernBertModel");
-  CHECK(models::parse_config(again.dump(), "f").bert()->modern == of_old.modern);
+  CHECK(models::parse_config(again.dump(), "f").bert()->rotary == of_old.rotary);
   // Members that do not fit changed sizes are written anew.
   models::PretrainedConfig changed = models::read_config(golden_model("modernbert_two"));
   BertConfig& sizes = std::get<BertConfig>(changed.sizes);
   sizes.layers = 4;
-  sizes.modern.window = 0;
-  sizes.modern.local_base = 30;
-  CHECK(models::parse_config(models::to_json(changed, "ModernBertModel").dump(), "f").bert()->modern == sizes.modern);
+  sizes.rotary.window = 0;
+  sizes.rotary.local_base = 30;
+  CHECK(models::parse_config(models::to_json(changed, "ModernBertModel").dump(), "f").bert()->rotary == sizes.rotary);
 
   const auto error = [](const nlohmann::json& changes) { return config_error("modernbert", changes); };
   CHECK(error({{"classifier_pooling", "max"}}) == "'classifier_pooling' is 'max' but must be cls or mean");
@@ -316,4 +330,59 @@ TEST_CASE("nn::BucketedPositionBias: buckets are those of transformers, and the 
   CHECK_THROWS_WITH(nn::BucketedPositionBias<>(30, 128, 2), ContainsSubstring("must be a multiple of 4"));
   CHECK_THROWS_WITH(nn::BucketedPositionBias<>(32, 8, 2), ContainsSubstring("greatest must be in (8, 2^30), got 8"));
   CHECK_THROWS_WITH(nn::BucketedPositionBias<>(32, 128, 0), ContainsSubstring("heads"));
+}
+
+TEST_CASE("models::parse_config: defaults, older names and refused members of NomicBERT and GTE") {
+  const BertConfig nomic = *models::parse_config(R"({"model_type": "nomic_bert"})", "f").bert();
+  CHECK(std::tuple(nomic.vocabulary, nomic.D, nomic.layers, nomic.heads, nomic.ff_width, nomic.positions,
+                   nomic.types) == std::tuple(30528, 768, 12, 12, 3072, 2048, 2));
+  CHECK(nomic.rotary ==
+        models::RotaryConfig{
+            .norm_first = false, .global_base = 1000, .global_every = 1, .norm_bias = true, .head_bias = true});
+  // nomic-embed-text-v1.5, without the members that say nothing of the model.
+  const std::string older = R"({"model_type": "nomic_bert", "n_embd": 96, "n_head": 4, "n_inner": 200, "n_layer": 3,
+      "n_positions": 8192, "vocab_size": 40, "type_vocab_size": 2, "activation_function": "swiglu",
+      "layer_norm_epsilon": 1e-12, "rotary_emb_base": 700, "rotary_emb_fraction": 1.0, "rotary_emb_interleaved": false,
+      "rotary_scaling_factor": null, "prenorm": false, "use_rms_norm": false, "qkv_proj_bias": false,
+      "mlp_fc1_bias": false, "mlp_fc2_bias": false, "resid_pdrop": 0.2, "attn_pdrop": 0.1, "auto_map": {}})";
+  const auto check_older = [](const BertConfig& c) {
+    CHECK(std::tuple(c.D, c.heads, c.ff_width, c.layers, c.positions, c.rotary.global_base, c.dropout) ==
+          std::tuple(96, 4, 200, 3, 8192, 700.0, 0.2));
+    CHECK(c.attention_dropout == 0.1);
+  };
+  const models::PretrainedConfig read = models::parse_config(older, "f");
+  check_older(*read.bert());
+  const auto written = models::to_json(read, "NomicBertModel");
+  check_older(*models::parse_config(written.dump(), "f").bert());
+  CHECK_FALSE(written.contains("n_embd"));
+
+  const BertConfig gte = *models::parse_config(R"({"model_type": "gte"})", "f").bert();
+  CHECK(std::tuple(gte.vocabulary, gte.positions, gte.types, gte.padding_id, gte.rotary.global_base) ==
+        std::tuple(250048, 8192, 1, std::optional<Index>(1), 160000.0));
+  // gte-base-en-v1.5: the base grows by the factor, and the frequencies of K = 64 are divided by factor^(2 / 64).
+  const models::PretrainedConfig ntk = models::parse_config(
+      R"({"model_type": "new", "rope_theta": 500000, "rope_scaling": {"factor": 2.0, "type": "ntk"}, "type_vocab_size": 0,
+          "layer_norm_type": "layer_norm", "logn_attention_scale": false, "position_embedding_type": "rope"})",
+      "f");
+  CHECK(ntk.bert()->rotary.global_base == 1e6);
+  CHECK(ntk.bert()->rotary.divisor == std::pow(2.0, 2.0 / 64));
+  const auto as_gte = models::to_json(ntk, "GteModel");
+  CHECK(as_gte["model_type"] == "gte");
+  CHECK(models::parse_config(as_gte.dump(), "f").bert()->rotary == ntk.bert()->rotary);
+
+  const auto nomic_error = [](const nlohmann::json& changes) { return config_error("nomic", changes); };
+  CHECK(nomic_error({{"head_dim", 16}}) == "'head_dim' is 16 but must be a whole number from 8 to 8");
+  CHECK(nomic_error({{"rotary_emb_fraction", 0.5}}) == "'rotary_emb_fraction' is 0.5 but must be 1.0");
+  CHECK(nomic_error({{"mlp_fc1_bias", true}}) == "'mlp_fc1_bias' is true but must be false");
+  CHECK(
+      nomic_error({{"rotary_scaling_factor", 2}}) ==
+      "'rotary_scaling_factor' is not null; heddle reads rotary positions that do not depend on the length of a text");
+  const auto gte_error = [](const nlohmann::json& changes) { return config_error("gte", changes); };
+  CHECK(gte_error({{"rope_parameters", {{"rope_type", "yarn"}}}}) ==
+        "'rope_type' is 'yarn' but must be default, linear or ntk");
+  CHECK(gte_error({{"rope_parameters", {{"rope_type", "linear"}}}}) == "has no 'factor'");
+  CHECK(gte_error({{"position_embedding_type", "absolute"}}) ==
+        "'position_embedding_type' is \"absolute\" but must be \"rope\"");
+  CHECK(gte_error({{"num_attention_heads", 32}}) ==
+        "heads are 1 wide; rotary positions need an even width of at most 512");
 }

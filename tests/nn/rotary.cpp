@@ -80,7 +80,8 @@ TEST_CASE("nn::GatedFeedForward: halves of the first map, with each activation")
   for (const Activation activation : {Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::silu})
     for (const Gate gate : {Gate::first, Gate::second}) {
       Random random(1);
-      const nn::GatedFeedForward<double> ff(4, 5, random, {.activation = activation, .gate = gate, .bias = false});
+      const nn::GatedFeedForward<double> ff(
+          4, 5, random, {.activation = activation, .gate = gate, .in_bias = false, .out_bias = false});
       CHECK(ff.in.weight.shape() == Shape({10, 4}));
       CHECK(!ff.in.bias.has_value());
       CHECK(ff(x).host() == ff.out(gated(ff.in(x), activation, gate)).host());

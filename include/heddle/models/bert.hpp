@@ -6,7 +6,7 @@
 
 #include <heddle/models/bert_config.hpp>
 #include <heddle/models/forward_options.hpp>
-#include <heddle/models/modern_bert_layer.hpp>
+#include <heddle/models/rotary_layer.hpp>
 #include <heddle/nn/attention.hpp>
 #include <heddle/nn/embed_layer_norm.hpp>
 #include <heddle/nn/embedding.hpp>
@@ -27,7 +27,7 @@ template <Floating T = float>
 struct BertEmbeddings {
   nn::Embedding<T> words;                            ///< [V, E]
   std::optional<nn::LearnedPositions<T>> positions;  ///< [L, E]; [padding_id + 1 + L, E] for RoBERTa and MPNet
-  std::optional<nn::Embedding<T>> types;             ///< [types, E]; none for DistilBERT, MPNet and ModernBERT
+  std::optional<nn::Embedding<T>> types;             ///< [types, E]; if the family has some
   nn::LayerNorm<T> norm;                             ///< over the sum
   BertFamily family;                                 ///< which of the models the layer belongs to
   Index longest;                                     ///< L, the greatest length of a text
@@ -43,7 +43,7 @@ struct BertEmbeddings {
         longest(config.positions),
         dropout(config.dropout) {
     heddle::detail::require_fraction("BertEmbeddings", "dropout", dropout);
-    if (config.has_position_table()) positions.emplace(config.positions, config.E(), random, position_options(config));
+    if (!config.has_rotary()) positions.emplace(config.positions, config.E(), random, position_options(config));
     if (config.types > 0 && detail::form_of(config.family).has_types) types.emplace(config.types, config.E(), random);
     detail::draw_as_bert(*this, random, config.deviation);
     words.clear_padding();
@@ -78,19 +78,17 @@ struct BertEmbeddings {
     return norm.dropped(x + slice(types->weight.template as<A>(), 0, 0, 1), dropout, random);
   }
 
-  /// Visits the members.
+  /// Visits the members. The norm of NomicBERT is a member of its encoder.
   static void visit(auto& self, auto&& f) {
     const detail::FamilyForm& form = detail::form_of(self.family);
     f(form.words, self.words);
     f("position_embeddings", self.positions);
     f("token_type_embeddings", self.types);
-    f(form.embedding_norm, self.norm);
+    if (*form.embedding_norm) f(form.embedding_norm, self.norm);
   }
 
  private:
-  static bool has_norm_bias(const BertConfig& config) {
-    return config.family != BertFamily::modernbert || config.modern.norm_bias;
-  }
+  static bool has_norm_bias(const BertConfig& config) { return !config.has_rotary() || config.rotary.norm_bias; }
   // Returns the word embeddings, with those of the positions added if there are any.
   template <class A>
   Tensor<A> at_positions(const Tensor<int>& ids, const Sequences& sequences) const {
@@ -235,7 +233,7 @@ struct BertLayer {
 };
 
 /// The encoder: embeddings and layers, as in transformers' BertModel without its pooler, DistilBertModel, RobertaModel,
-/// MPNetModel, ElectraModel, AlbertModel and ModernBertModel.
+/// MPNetModel, ElectraModel, AlbertModel, ModernBertModel, NomicBertModel and GteModel without their poolers.
 template <Floating T = float>
 struct BertEncoder {
   BertConfig config;                                     ///< its sizes
@@ -243,7 +241,7 @@ struct BertEncoder {
   std::optional<nn::Linear<T>> projection;               ///< [D, E], after the embeddings of ELECTRA and ALBERT
   std::optional<nn::BucketedPositionBias<T>> distances;  ///< of MPNet's attention, shared by the layers
   std::vector<BertLayer<T>> layers;                      ///< the layers with weights (BertConfig::layer_of_pass)
-  std::vector<ModernBertLayer<T>> modern_layers;         ///< those of ModernBERT, which has no others
+  std::vector<RotaryLayer<T>> rotary_layers;             ///< those of families with rotary positions
   std::optional<nn::LayerNorm<T>> final_norm;            ///< after the layers of ModernBERT
 
   /// Draws the weights. @throws ShapeError and Error as the layers do, ShapeError for a negative number of layers and
@@ -264,15 +262,15 @@ struct BertEncoder {
       distances.emplace(detail::mpnet_buckets, detail::mpnet_greatest_distance, static_cast<int>(sizes.heads));
       detail::draw_as_bert(*distances, random, sizes.deviation);
     }
-    if (sizes.family != BertFamily::modernbert) {
+    if (!sizes.has_rotary()) {
       for (Index i = 0; i < sizes.layers_with_weights(); ++i) layers.emplace_back(sizes, random);
       return;
     }
     nn::require_size("BertEncoder", "heads", sizes.heads);
-    for (const double base : {sizes.modern.global_base, sizes.modern.local_base})
-      nn::RotaryPositions(sizes.D / sizes.heads, base);  // refuses an odd width and a wrong base
-    for (Index i = 0; i < sizes.layers; ++i) modern_layers.emplace_back(sizes, i, random);
-    final_norm.emplace(sizes.D, sizes.eps, sizes.modern.norm_bias);
+    for (const double base : {sizes.rotary.global_base, sizes.rotary.local_base})
+      nn::RotaryPositions(sizes.D / sizes.heads, base, sizes.rotary.divisor);  // refuses an odd width and a wrong base
+    for (Index i = 0; i < sizes.layers; ++i) rotary_layers.emplace_back(sizes, i, random);
+    if (sizes.rotary.norm_first) final_norm.emplace(sizes.D, sizes.eps, sizes.rotary.norm_bias);
   }
   /// Copies the members of `other` for clone().
   BertEncoder(const BertEncoder& other, Cloning& c)
@@ -281,7 +279,7 @@ struct BertEncoder {
         projection(c(other.projection)),
         distances(c(other.distances)),
         layers(c(other.layers)),
-        modern_layers(c(other.modern_layers)),
+        rotary_layers(c(other.rotary_layers)),
         final_norm(c(other.final_norm)) {}
 
   /// Returns the last hidden state. @throws IndexError, ShapeError and Error as BertEmbeddings::forward does.
@@ -310,10 +308,11 @@ struct BertEncoder {
     const Attending<A> attending(*this, sequences);
     const Index last = config.passes() - 1;
     const Tensor<A> x = run_layers(ids, options, attending, last);
-    if (final_norm) {
-      const ModernBertLayer<T>& layer = modern_layers[static_cast<std::size_t>(last)];
+    if (config.has_rotary()) {
+      const RotaryLayer<T>& layer = rotary_layers[static_cast<std::size_t>(last)];
       options.record(layer, x, sequences, attending.turns);
-      return (*final_norm)(layer.first(x, sequences, attending.turns, options.random));
+      const Tensor<A> y = layer.first(x, sequences, attending.turns, options.random);
+      return final_norm ? (*final_norm)(y) : y;
     }
     const BertLayer<T>& layer = layer_of_pass(last);
     options.record(layer, x, sequences, attending.bias);
@@ -322,14 +321,16 @@ struct BertEncoder {
 
   /// Visits the members.
   static void visit(auto& self, auto&& f) {
+    const detail::FamilyForm& form = detail::form_of(self.config.family);
     f("embeddings", self.embeddings);
+    if (*form.encoder_norm) f(form.encoder_norm, self.embeddings.norm);
     f(detail::projection_name(self.config.family), self.projection);
     f(detail::bias_name, self.distances);
     const auto visit_layers = [&](auto& all) {
       for (std::size_t i = 0; i < all.size(); ++i) f(detail::layer_name(self.config, static_cast<Index>(i)), all[i]);
     };
     visit_layers(self.layers);
-    visit_layers(self.modern_layers);
+    visit_layers(self.rotary_layers);
     f("final_norm", self.final_norm);
   }
 
@@ -345,7 +346,7 @@ struct BertEncoder {
     Attending(const BertEncoder& encoder, const Sequences& queries, const Sequences* own_keys = nullptr)
         : sequences(queries), keys(own_keys) {
       if (encoder.distances) bias = encoder.distances->template operator()<A>(sequences, keys ? *keys : sequences);
-      if (encoder.final_norm) turns = RotaryTables<A>(encoder.config, sequences);
+      if (encoder.config.has_rotary()) turns = RotaryTables<A>(encoder.config, sequences);
     }
   };
 
@@ -367,8 +368,8 @@ struct BertEncoder {
     if (projection) x = (*projection)(x);                                             // [N, D]
     if (o.hidden_states) o.hidden_states->push_back(x);
     for (Index i = 0; i < count; ++i) {
-      if (final_norm) {
-        const ModernBertLayer<T>& layer = modern_layers[static_cast<std::size_t>(i)];
+      if (config.has_rotary()) {
+        const RotaryLayer<T>& layer = rotary_layers[static_cast<std::size_t>(i)];
         o.record(layer, x, sequences, attending.turns);
         x = layer(x, sequences, attending.turns, o.random, attending.keys);
       } else {
@@ -447,7 +448,7 @@ struct BertClassifier {
   // Returns the row of each text that the head of ModernBERT reads.
   template <Floating A>
   Tensor<A> pooled(const Tensor<int>& ids, const Sequences& sequences, const ForwardOptions<A>& options) const {
-    if (!config().modern.pools_mean) return encoder.template first<A>(ids, sequences, options);
+    if (!config().rotary.pools_mean) return encoder.template first<A>(ids, sequences, options);
     return mean_rows(encoder.template forward<A>(ids, sequences, options), sequences);
   }
 };
@@ -533,7 +534,7 @@ struct BertMaskedLm {
   BertMaskedLm(const BertConfig& config, Random& random)
       : encoder(config, random),
         transform(config.D, config.E(), random, has_bias(config)),
-        norm(config.E(), config.eps, config.family != BertFamily::modernbert || config.modern.norm_bias),
+        norm(config.E(), config.eps, config.family != BertFamily::modernbert || config.rotary.norm_bias),
         bias(zeros<T>({config.vocabulary})) {
     detail::draw_as_bert(transform, random, config.deviation);
   }
@@ -575,10 +576,10 @@ struct BertMaskedLm {
                   bias.template as<A>());
   }
   static bool has_bias(const BertConfig& config) {
-    return config.family != BertFamily::modernbert || config.modern.head_bias;
+    return config.family != BertFamily::modernbert || config.rotary.head_bias;
   }
   nn::Activation activation() const {
-    if (config().family == BertFamily::modernbert) return config().modern.head_activation;
+    if (config().family == BertFamily::modernbert) return config().rotary.head_activation;
     return detail::form_of(config().family).decodes_with_gelu ? nn::Activation::gelu : config().activation;
   }
 };

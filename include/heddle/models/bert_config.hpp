@@ -15,18 +15,24 @@ enum class BertFamily {
   mpnet,       ///< Song et al. 2020: positions as in RoBERTa, and a bias of distances that the layers share
   electra,     ///< Clark et al. 2020: embeddings may be narrower than the rows
   albert,      ///< Lan et al. 2020: narrower embeddings, layers that share weights, no dropout of their result
-  modernbert   ///< Warner et al. 2024: rotary positions, local attention, gated units, norms before the sublayers
+  modernbert,  ///< Warner et al. 2024: rotary positions, local attention, gated units, norms before the sublayers
+  nomic,       ///< Nussbaum et al. 2024: rotary positions, gated units, no biases in linear maps
+  gte          ///< Zhang et al. 2024: rotary positions, gated units
 };
 
-/// The options that only ModernBERT has. The defaults are those of ModernBERT-base.
-struct ModernBertConfig {
+/// What only families with rotary positions have; the defaults are those of ModernBERT-base.
+struct RotaryConfig {
+  bool norm_first = true;       ///< whether the norms stand before the sublayers, and one after the last layer
   double global_base = 160000;  ///< base of the rotary positions in layers where each token sees all others
   double local_base = 10000;    ///< base in the other layers
   Index global_every = 3;       ///< layer i sees all tokens if i is a multiple of it
   Index window = 64;            ///< the greatest distance between tokens that see each other in the other layers
   bool norm_bias = false;       ///< whether norms have biases
   bool attention_bias = false;  ///< whether the linear maps of the attention have biases
-  bool ff_bias = false;         ///< whether those of the feed-forward networks have biases
+  bool ff_in_bias = false;      ///< whether the first linear maps of the feed-forward networks have biases
+  bool ff_out_bias = false;     ///< whether the second ones have biases
+  Gate gate = Gate::first;      ///< half of a feed-forward network's first map that passes through the activation
+  double divisor = 1;           ///< of the frequencies (rotary_frequencies())
   bool head_bias = false;       ///< whether the first linear map of a head has one
   bool decoder_bias = true;     ///< whether the decoder of a masked language model has one; heddle's have
   double ff_dropout = 0;        ///< dropout in the feed-forward networks
@@ -34,7 +40,7 @@ struct ModernBertConfig {
   nn::Activation head_activation = nn::Activation::gelu;  ///< activation of the heads
 
   /// Compares all members.
-  bool operator==(const ModernBertConfig&) const = default;
+  bool operator==(const RotaryConfig&) const = default;
 };
 
 /// The sizes and dropout probabilities of an encoder; the defaults are those of bert-base-uncased.
@@ -58,14 +64,16 @@ struct BertConfig {
   Index embedding_width = 0;        ///< of ELECTRA and ALBERT; 0 stands for D
   Index groups = 1;                 ///< of ALBERT: each has the weights of layers / groups layers
   Index inner_layers = 1;           ///< of ALBERT: layers that follow each other in each of `layers`
-  ModernBertConfig modern = {};     ///< of ModernBERT
+  RotaryConfig rotary = {};         ///< of ModernBERT, NomicBERT and GTE
 
   /// Returns E, the width of the embeddings, which a linear map widens to D.
   Index E() const { return embedding_width > 0 && has_narrow_embeddings() ? embedding_width : D; }
   /// Returns whether a linear map [D, E] stands between the embeddings and the layers: always in ALBERT.
   bool has_projection() const { return family == BertFamily::albert || E() != D; }
-  /// Returns whether there is a table of positions; ModernBERT has rotary ones.
-  bool has_position_table() const { return family != BertFamily::modernbert; }
+  /// Returns whether positions are rotary, so that there is no table of them.
+  bool has_rotary() const {
+    return family == BertFamily::modernbert || family == BertFamily::nomic || family == BertFamily::gte;
+  }
   /// Returns the row of the table of positions for the first token of a text. In RoBERTa and MPNet it follows that of
   /// padding_id.
   Index first_position() const { return counts_from_padding() ? padding_id.value_or(0) + 1 : 0; }
@@ -111,9 +119,11 @@ struct FamilyForm {
   enum { tanh, relu, gelu } between = tanh;  // between the linear maps of a classifier of texts
   bool decodes_with_gelu = false;            // in a masked language model, whatever the configuration says
   const char* words = "word_embeddings";     // of the embedding layer
-  const char* embedding_norm = "LayerNorm";  // of the embedding layer
+  const char* embedding_norm = "LayerNorm";  // of the embedding layer; empty if the encoder has it
+  const char* encoder_norm = "";             // the embedding layer's norm among the weights of the encoder
   const char* head_norm = "";                // behind `dense`, which all heads then have
   const char* answer = "qa_outputs";         // the linear map of a head of answers
+  const char* ff_values = "";                // the second half of a gated network's first map, if it is a tensor apart
 };
 
 inline const FamilyForm& form_of(BertFamily family) {
@@ -235,6 +245,45 @@ inline const FamilyForm& form_of(BertFamily family) {
                                          .embedding_norm = "norm",
                                          .head_norm = "head.norm",
                                          .answer = "classifier"};
+  static constexpr FamilyForm nomic = [] {
+    FamilyForm form = bert;
+    form.name = "nomic_bert";
+    form.layers = "encoder.layers.";
+    form.query = "attn.Wqkv";  // and keys and values, in one matrix
+    form.key = form.value = "";
+    form.out = "attn.out_proj";
+    form.attention_norm = "norm1";
+    form.ff_in = "mlp.fc12";
+    form.ff_values = "mlp.fc11";
+    form.ff_out = "mlp.fc2";
+    form.output_norm = "norm2";
+    form.pooler = "";
+    form.dense = "nomic_bert.pooler.dense";
+    form.norm = "cls.predictions.transform.layer_norm";
+    form.embedding_norm = "";
+    form.encoder_norm = "emb_ln";
+    return form;
+  }();
+  static constexpr FamilyForm gte = [] {
+    FamilyForm form = bert;
+    form.name = "gte";
+    form.query = "attention.qkv_proj";  // and keys and values, in one matrix
+    form.key = form.value = "";
+    form.out = "attention.o_proj";
+    form.attention_norm = "attn_ln";
+    form.ff_in = "mlp.up_gate_proj";
+    form.ff_out = "mlp.down_proj";
+    form.output_norm = "mlp_ln";
+    form.pooler = "";
+    form.dense = "gte.pooler.dense";
+    form.transform = "lm_head.dense";
+    form.norm = "lm_head.norm";
+    form.bias = "lm_head.decoder.bias";
+    form.decoder = "lm_head.decoder.weight";
+    form.decoder_bias = "";
+    form.decodes_with_gelu = true;
+    return form;
+  }();
   switch (family) {
     case BertFamily::distilbert: return distilbert;
     case BertFamily::roberta: return roberta;
@@ -242,6 +291,8 @@ inline const FamilyForm& form_of(BertFamily family) {
     case BertFamily::electra: return electra;
     case BertFamily::albert: return albert;
     case BertFamily::modernbert: return modernbert;
+    case BertFamily::nomic: return nomic;
+    case BertFamily::gte: return gte;
     case BertFamily::bert: break;
   }
   return bert;

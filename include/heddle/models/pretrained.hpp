@@ -26,6 +26,20 @@ struct ModelType {
   const char* class_prefix;  // the beginning of the names of its classes
   BertConfig absent;         // the values of members that a file does not have
 };
+inline constexpr BertConfig gte_defaults{.family = BertFamily::gte,
+                                         .vocabulary = 250048,
+                                         .positions = 8192,
+                                         .types = 1,
+                                         .padding_id = 1,
+                                         .attention_dropout = 0,
+                                         .rotary = {.norm_first = false,
+                                                    .global_every = 1,
+                                                    .norm_bias = true,
+                                                    .attention_bias = true,
+                                                    .ff_out_bias = true,
+                                                    .gate = Gate::second,
+                                                    .head_bias = true,
+                                                    .ff_dropout = 0.1}};
 // The first type of a family is that of a configuration without a file.
 inline constexpr ModelType model_types[] = {
     {"bert", "Bert", {}},
@@ -59,7 +73,18 @@ inline constexpr ModelType model_types[] = {
       .eps = 1e-5,
       .dropout = 0,
       .attention_dropout = 0,
-      .classifier_dropout = 0}}};
+      .classifier_dropout = 0}},
+    {"nomic_bert",
+     "NomicBert",
+     {.family = BertFamily::nomic,
+      .vocabulary = 30528,
+      .positions = 2048,
+      .activation = nn::Activation::silu,
+      .dropout = 0,
+      .attention_dropout = 0,
+      .rotary = {.norm_first = false, .global_base = 1000, .global_every = 1, .norm_bias = true, .head_bias = true}}},
+    {"gte", "Gte", gte_defaults},
+    {"new", "Gte", gte_defaults}};  // the name of GTE before version 5 of transformers
 
 // Returns the type of a name, or nullptr.
 inline const ModelType* find_model_type(const std::string& name) {
@@ -92,7 +117,7 @@ struct PretrainedConfig {
   /// Returns the sizes of a pre-norm encoder, otherwise nullptr.
   const PreNormConfig* pre_norm() const { return std::get_if<PreNormConfig>(&sizes); }
   /// Returns the file's model_type: bert, distilbert, roberta, xlm-roberta, camembert, mpnet, electra, albert,
-  /// modernbert or heddle-prenorm.
+  /// modernbert, nomic_bert, gte, new or heddle-prenorm.
   std::string model_type() const {
     return bert() ? detail::model_type_of(bert()->family, json).name : "heddle-prenorm";
   }
@@ -181,6 +206,55 @@ inline ConfigKeys config_keys(BertFamily family) {
                                          : "classifier_dropout"};
 }
 
+// Reads the base of rotary positions and the divisor of their frequencies, which all layers have.
+inline void read_rotary_scale(const io::JsonObject& config, BertConfig& c) {
+  const Index K = c.D / c.heads;
+  const auto read = [&](const io::JsonObject& from, const char* kind_key) {
+    const std::string kind = from.text_or(kind_key, from.text_or("type", "default"));
+    require<FileError>(kind == "default" || kind == "linear" || kind == "ntk", config.file(), ": '", kind_key, "' is ",
+                       io::quoted_name(kind), " but must be default, linear or ntk");
+    if (kind == "default") return;
+    const double factor = from.number("factor", 1, 1e6);
+    if (from.has("mixed_b")) fail<FileError>(config.file(), ": 'mixed_b' is not null; heddle reads 'ntk' without it");
+    c.rotary.divisor = kind == "linear" ? factor : std::pow(factor, 2.0 / static_cast<double>(K));
+    if (kind == "ntk") c.rotary.global_base *= factor;
+  };
+  const char* const old_key = c.family == BertFamily::nomic ? "rotary_emb_base" : "rope_theta";
+  c.rotary.global_base = config.number_or(old_key, c.rotary.global_base, 1, 1e12);
+  if (config.has("rope_parameters")) {
+    const io::JsonObject own(config.object("rope_parameters"), config.file(), "'rope_parameters'");
+    c.rotary.global_base = own.number_or("rope_theta", c.rotary.global_base, 1, 1e12);
+    read(own, "rope_type");
+  } else if (config.has("rope_scaling")) {
+    read(io::JsonObject(config.object("rope_scaling"), config.file(), "'rope_scaling'"), "rope_type");
+  }
+}
+
+// Refuses what folders of NomicBERT and GTE before version 5 of transformers may have and heddle does not.
+inline void require_like_nomic(const io::JsonObject& config) {
+  const auto must_be = [&](const char* key, const nlohmann::json& expected) {
+    if (!config.has(key)) return;
+    require<FileError>(config.at(key) == expected, config.file(), ": '", key, "' is ",
+                       io::printable(config.at(key).dump(), 60), " but must be ", expected.dump());
+  };
+  for (const char* key : {"prenorm", "use_rms_norm", "rotary_emb_interleaved", "qkv_proj_bias", "mlp_fc1_bias",
+                          "mlp_fc2_bias", "causal", "parallel_block", "logn_attention_scale"})
+    must_be(key, false);
+  must_be("rotary_emb_fraction", 1.0);
+  must_be("activation_function", "swiglu");
+  must_be("layer_norm_type", "layer_norm");
+  must_be("position_embedding_type", "rope");
+  require<FileError>(!config.has("rotary_scaling_factor"), config.file(),
+                     ": 'rotary_scaling_factor' is not null; heddle reads rotary positions that do not depend on the "
+                     "length of a text");
+}
+
+inline void require_rotary_heads(const io::JsonObject& config, const BertConfig& c) {
+  const Index K = c.D / c.heads;
+  require<FileError>(K % 2 == 0 && K <= 2 * kernel::RotaryFrequencies::most, config.file(), ": heads are ", K,
+                     " wide; rotary positions need an even width of at most 512");
+}
+
 // Returns how often a layer of ModernBERT sees all tokens: every layer whose number is a multiple of the result.
 inline Index read_global_every(const io::JsonObject& config, Index layers) {
   if (!config.has("layer_types")) return config.count_or("global_attn_every_n_layers", 3, 1, most_size);
@@ -213,12 +287,12 @@ inline double read_rotary_base(const io::JsonObject& config, const char* type, c
 
 // Reads what only ModernBERT has.
 inline void read_modern(const io::JsonObject& config, BertConfig& c) {
-  ModernBertConfig& m = c.modern;
+  RotaryConfig& m = c.rotary;
   m.ff_dropout = read_dropout(config, "mlp_dropout", m.ff_dropout);
   m.head_activation = read_activation(config, "classifier_activation", m.head_activation);
   m.norm_bias = config.boolean_or("norm_bias", m.norm_bias);
   m.attention_bias = config.boolean_or("attention_bias", m.attention_bias);
-  m.ff_bias = config.boolean_or("mlp_bias", m.ff_bias);
+  m.ff_in_bias = m.ff_out_bias = config.boolean_or("mlp_bias", m.ff_in_bias);
   m.head_bias = config.boolean_or("classifier_bias", m.head_bias);
   m.decoder_bias = config.boolean_or("decoder_bias", m.decoder_bias);
   const std::string pooling = config.text_or("classifier_pooling", "cls");
@@ -231,9 +305,6 @@ inline void read_modern(const io::JsonObject& config, BertConfig& c) {
   m.local_base = read_rotary_base(config, "sliding_attention", "local_rope_theta", m.local_base);
   m.global_every = read_global_every(config, c.layers);
   m.window = config.count_or("local_attention", 2 * m.window, 1, most_size) / 2;
-  const Index K = c.D / c.heads;
-  require<FileError>(K % 2 == 0 && K <= 2 * kernel::RotaryFrequencies::most, config.file(), ": heads are ", K,
-                     " wide; rotary positions need an even width of at most 512");
 }
 
 // Returns the sizes in a file of the given type.
@@ -246,31 +317,35 @@ inline BertConfig read_bert_config(const io::JsonObject& config, const ModelType
   const auto read_probability = [&](double& p, const char* key) { p = read_dropout(config, key, p); };
   const bool is_distilbert = c.family == BertFamily::distilbert, is_modern = c.family == BertFamily::modernbert;
   const std::string position_type = config.text_or("position_embedding_type", "absolute");
-  require<FileError>(position_type == "absolute" || is_modern, config.file(), ": 'position_embedding_type' is ",
+  require<FileError>(position_type == "absolute" || c.has_rotary(), config.file(), ": 'position_embedding_type' is ",
                      io::quoted_name(position_type), " but must be 'absolute'");
   require<FileError>(!config.boolean_or("is_decoder", false), config.file(),
                      ": 'is_decoder' is true; heddle reads encoders");
   read_size(c.vocabulary, "vocab_size", most_tokens);
-  read_size(c.D, keys.D);
-  read_size(c.layers, keys.layers);
-  read_size(c.heads, keys.heads);
-  read_size(c.ff_width, keys.ff_width);
+  const bool is_old = c.family == BertFamily::nomic && config.has("n_embd");
+  read_size(c.D, is_old ? "n_embd" : keys.D);
+  read_size(c.layers, is_old ? "n_layer" : keys.layers);
+  read_size(c.heads, is_old ? "n_head" : keys.heads);
+  read_size(c.ff_width, is_old ? "n_inner" : keys.ff_width);
   Index rows = c.positions;
-  read_size(rows, "max_position_embeddings");
+  read_size(rows, is_old ? "n_positions" : "max_position_embeddings");
   c.padding_id = read_padding(config, c);
   c.positions = rows - c.first_position();
   require<FileError>(c.positions > 0, config.file(), ": 'max_position_embeddings' is ", rows,
                      ", which leaves no position for a token: positions are counted from 'pad_token_id', ",
                      c.padding_id.value_or(0), ", plus 1");
-  if (form_of(c.family).has_types)
+  if (c.family == BertFamily::gte)
+    c.types = config.count_or("type_vocab_size", c.types, 0, most_size);
+  else if (form_of(c.family).has_types)
     read_size(c.types, "type_vocab_size");
   else
     c.types = 0;
   c.activation = read_activation(config, keys.activation, c.activation);
-  if (!is_distilbert) c.eps = config.number_or(is_modern ? "norm_eps" : "layer_norm_eps", c.eps, 0, 1);
+  if (!is_distilbert)
+    c.eps = config.number_or(is_modern ? "norm_eps" : is_old ? "layer_norm_epsilon" : "layer_norm_eps", c.eps, 0, 1);
   c.deviation = config.number_or("initializer_range", c.deviation, 0, 100);
-  read_probability(c.dropout, keys.dropout);
-  read_probability(c.attention_dropout, keys.attention_dropout);
+  read_probability(c.dropout, is_old ? "resid_pdrop" : keys.dropout);
+  read_probability(c.attention_dropout, is_old ? "attn_pdrop" : keys.attention_dropout);
   c.answer_dropout = is_distilbert ? read_dropout(config, "qa_dropout", c.answer_dropout) : 0;
   if (!is_distilbert && !is_modern && c.family != BertFamily::albert) c.classifier_dropout = c.dropout;
   if (keys.classifier_dropout) read_probability(c.classifier_dropout, keys.classifier_dropout);
@@ -282,7 +357,15 @@ inline BertConfig read_bert_config(const io::JsonObject& config, const ModelType
   if (c.family == BertFamily::mpnet)
     config.count_or("relative_attention_num_buckets", mpnet_buckets, mpnet_buckets, mpnet_buckets);
   require_heads(config, c.D, c.heads);
-  if (is_modern) read_modern(config, c);
+  if (c.has_rotary()) require_rotary_heads(config, c);
+  if (is_modern) {
+    read_modern(config, c);
+  } else if (c.has_rotary()) {
+    require_like_nomic(config);
+    config.count_or("head_dim", c.D / c.heads, c.D / c.heads, c.D / c.heads);
+    read_rotary_scale(config, c);
+    if (c.family == BertFamily::gte) c.rotary.ff_dropout = c.dropout;
+  }
   return c;
 }
 
@@ -349,21 +432,25 @@ struct NamedEncoder {
 
 // Returns the function that maps the name of a tensor in a folder to its name in the model. It puts "bert.",
 // "distilbert." and so on before the names of an encoder without a model head, and renames gamma and beta of old
-// folders to weight and bias. It returns an empty name for buffers of positions, which are left out.
+// folders to weight and bias. The prefixes "new." and "bert." of older programs for GTE and NomicBERT become those of
+// transformers. It returns an empty name for buffers of positions, which are left out.
 inline auto bert_names(const io::WeightFiles& files, BertFamily family) {
   const std::string prefix = std::string(encoder_name(family)) + '.';
   const bool bare = files.has("embeddings." + std::string(form_of(family).words) + ".weight");
   return [=](const std::string& stored) -> std::string {
     std::string name = stored;
-    if (name.ends_with("embeddings.position_ids")) return "";
+    if (name.ends_with("embeddings.position_ids") || name.ends_with("inv_freq")) return "";
+    const std::string_view older = family == BertFamily::gte ? "new." : "bert.";
+    const bool has_older = family == BertFamily::gte || family == BertFamily::nomic;
+    if (has_older && name.starts_with(older)) name.replace(0, older.size(), prefix);
     const auto replace_end = [&](std::string_view end, const char* by) {
       if (name.ends_with("LayerNorm." + std::string(end))) name.replace(name.size() - end.size(), end.size(), by);
     };
     replace_end("gamma", "weight");
     replace_end("beta", "bias");
     if (bare)
-      for (const char* part :
-           {"embeddings.", "embeddings_project.", "encoder.", "transformer.", "pooler.", "layers.", "final_norm."})
+      for (const char* part : {"embeddings.", "embeddings_project.", "emb_ln.", "encoder.", "transformer.", "pooler.",
+                               "layers.", "final_norm."})
         if (name.starts_with(part)) return prefix + name;
     return name;
   };
@@ -380,7 +467,7 @@ inline PretrainedConfig parse_config(std::string content, const std::string& pat
   const detail::ModelType* const type = detail::find_model_type(name);
   require<FileError>(type || name == "heddle-prenorm", config.file(), ": 'model_type' is ", io::quoted_name(name),
                      "; heddle reads bert, distilbert, roberta, xlm-roberta, camembert, mpnet, electra, albert, "
-                     "modernbert and heddle-prenorm");
+                     "modernbert, nomic_bert, gte, new and heddle-prenorm");
   PretrainedConfig c{BertConfig(), detail::read_labels(config), config.json(), detail::read_problem(config)};
   if (type)
     c.sizes = detail::read_bert_config(config, *type);
@@ -462,15 +549,14 @@ inline void require_sizes(const PretrainedConfig& config, const std::string& fol
   const std::string encoder = std::string(form.name) + '.';
   const io::WeightSource source = files.weights(detail::bert_names(files, b.family));
   check(source, encoder + "embeddings." + form.words + ".weight", {b.vocabulary, b.E()});
-  if (b.has_position_table())
-    check(source, encoder + "embeddings.position_embeddings.weight", {b.position_rows(), b.E()});
+  if (!b.has_rotary()) check(source, encoder + "embeddings.position_embeddings.weight", {b.position_rows(), b.E()});
   if (b.types > 0) check(source, encoder + "embeddings.token_type_embeddings.weight", {b.types, b.E()});
   if (b.has_projection()) check(source, encoder + detail::projection_name(b.family) + ".weight", {b.D, b.E()});
   for (Index layer = 0; layer < b.layers_with_weights(); ++layer) {
     const std::string name = encoder + detail::layer_name(b, layer) + '.';
-    const bool is_modern = b.family == BertFamily::modernbert;
-    check(source, name + form.query + ".weight", {is_modern ? 3 * b.D : b.D, b.D});
-    check(source, name + form.ff_in + ".weight", {is_modern ? 2 * b.ff_width : b.ff_width, b.D});
+    const bool has_one_product = !*form.key, has_gates_beside = b.has_rotary() && !*form.ff_values;
+    check(source, name + form.query + ".weight", {has_one_product ? 3 * b.D : b.D, b.D});
+    check(source, name + form.ff_in + ".weight", {has_gates_beside ? 2 * b.ff_width : b.ff_width, b.D});
   }
 }
 
@@ -556,7 +642,7 @@ io::LoadReport load_pretrained(BertMaskedLm<T>& model, const std::string& folder
   const io::WeightFiles files(folder);
   const BertFamily family = model.config().family;
   const detail::FamilyForm& names = detail::form_of(family);
-  require<FileError>(model.config().modern.decoder_bias, io::printable(folder + "/config.json"),
+  require<FileError>(model.config().rotary.decoder_bias, io::printable(folder + "/config.json"),
                      ": 'decoder_bias' is false; heddle reads masked language models whose decoder has a bias");
   const auto rename = detail::bert_names(files, family);
   const io::WeightSource stored = files.weights(rename);
@@ -601,13 +687,13 @@ inline void set_sizes(nlohmann::json& json, const PreNormConfig& c) {
 
 // Sets what only ModernBERT has.
 inline void set_modern(nlohmann::json& json, const BertConfig& b) {
-  const ModernBertConfig& m = b.modern;
+  const RotaryConfig& m = b.rotary;
   json["norm_eps"] = b.eps;
   json["mlp_dropout"] = m.ff_dropout;
   set_activation(json, "classifier_activation", m.head_activation);
   json["norm_bias"] = m.norm_bias;
   json["attention_bias"] = m.attention_bias;
-  json["mlp_bias"] = m.ff_bias;
+  json["mlp_bias"] = m.ff_in_bias;
   json["classifier_bias"] = m.head_bias;
   json["decoder_bias"] = m.decoder_bias;
   json["classifier_pooling"] = m.pools_mean ? "mean" : "cls";
@@ -636,6 +722,17 @@ inline void set_modern(nlohmann::json& json, const BertConfig& b) {
   }
 }
 
+// Sets the rotary positions of NomicBERT and GTE, as version 5 of transformers reads them.
+inline void set_rotary_scale(nlohmann::json& json, const BertConfig& b) {
+  for (const char* old : {"rope_theta", "rope_scaling", "rotary_emb_base", "auto_map", "n_embd", "n_layer", "n_head",
+                          "n_inner", "n_positions", "layer_norm_epsilon", "embd_pdrop", "resid_pdrop", "attn_pdrop"})
+    json.erase(old);
+  json["rope_parameters"] = {{"rope_theta", b.rotary.global_base}, {"rope_type", "default"}};
+  if (b.rotary.divisor == 1) return;
+  json["rope_parameters"]["rope_type"] = "linear";
+  json["rope_parameters"]["factor"] = b.rotary.divisor;
+}
+
 inline void set_sizes(nlohmann::json& json, const BertConfig& b) {
   const ConfigKeys keys = config_keys(b.family);
   json["vocab_size"] = b.vocabulary;
@@ -652,6 +749,7 @@ inline void set_sizes(nlohmann::json& json, const BertConfig& b) {
   json[keys.dropout] = b.dropout;
   if (keys.classifier_dropout) json[keys.classifier_dropout] = b.classifier_dropout;
   if (b.family == BertFamily::modernbert) return set_modern(json, b);
+  if (b.has_rotary()) set_rotary_scale(json, b);
   if (b.family == BertFamily::distilbert)
     json["qa_dropout"] = b.answer_dropout;
   else
@@ -673,7 +771,7 @@ inline nlohmann::json to_json(const PretrainedConfig& config, const std::string&
   json.erase("torch_dtype");  // the older name of dtype
   json["dtype"] = "float32";
   json["architectures"] = {architecture};
-  json["model_type"] = config.model_type();
+  json["model_type"] = config.model_type() == "new" ? "gte" : config.model_type();
   std::visit([&](const auto& sizes) { detail::set_sizes(json, sizes); }, config.sizes);
   json.erase("id2label");
   json.erase("label2id");
@@ -701,10 +799,10 @@ inline std::string classifier_architecture(const PretrainedConfig& config) {
 namespace detail {
 // Returns the members of a configuration that decide a model's shapes and its results in prediction.
 inline auto sizes_of(const BertConfig& c) {
-  ModernBertConfig modern = c.modern;
-  modern.ff_dropout = 0;
+  RotaryConfig rotary = c.rotary;
+  rotary.ff_dropout = 0;
   return std::tuple(c.family, c.vocabulary, c.D, c.layers, c.heads, c.ff_width, c.positions, c.position_rows(), c.types,
-                    c.activation, c.eps, c.E(), c.groups, c.inner_layers, modern);
+                    c.activation, c.eps, c.E(), c.groups, c.inner_layers, rotary);
 }
 inline auto sizes_of(const PreNormConfig& c) {
   return std::tuple(c.vocabulary, c.D, c.layers, c.heads, c.ff_width, c.positions);

@@ -57,7 +57,8 @@ struct FeedForward {
 struct GatedOptions {
   Activation activation = Activation::gelu;  ///< of the gate
   Gate gate = Gate::first;                   ///< the half of the first map's columns that passes through the activation
-  bool bias = true;                          ///< whether the linear maps have biases
+  bool in_bias = true;                       ///< whether the first linear map has a bias
+  bool out_bias = true;                      ///< whether the second one has
 };
 
 /// Two linear maps with a gated unit between them (Shazeer 2020): half of the columns of the first map pass through the
@@ -72,8 +73,8 @@ struct GatedFeedForward {
   /// Draws the weights of both linear maps. @throws ShapeError for a size below 1.
   [[gnu::cold]] GatedFeedForward(Index D, Index width, Random& random, const GatedOptions& options = {})
       : in(require_size("GatedFeedForward", "D", D), 2 * require_size("GatedFeedForward", "width", width), random,
-           options.bias),
-        out(width, D, random, options.bias),
+           options.in_bias),
+        out(width, D, random, options.out_bias),
         activation(options.activation),
         gate(options.gate) {}
   /// Copies the members of `other` for clone().

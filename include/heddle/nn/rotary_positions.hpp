@@ -12,8 +12,9 @@ struct RotaryPositions {
   std::vector<float> frequencies;  ///< angle of a position divided by it, for each pair of columns; K / 2
 
   /// Computes the frequencies of heads of width K (rotary_frequencies()). @throws ShapeError unless K is even and from
-  /// 2 to 512, and Error unless the base is finite and above 0.
-  explicit RotaryPositions(Index K, double base = 10000) : frequencies(rotary_frequencies(K, base)) {}
+  /// 2 to 512, and Error unless base and divisor are finite and above 0.
+  explicit RotaryPositions(Index K, double base = 10000, double divisor = 1)
+      : frequencies(rotary_frequencies(K, base, divisor)) {}
   /// Takes the frequencies, for a model that scales them.
   explicit RotaryPositions(std::vector<float> given) : frequencies(std::move(given)) {}
 

@@ -64,16 +64,20 @@ void rotary(Cpu, View<const T, 2> x, View<const Acc<T>, 2> table, View<const int
 }  // namespace kernel
 
 /// Returns the frequencies of the pairs of columns of a head: base^(-2 i / K) for i from 0 to K / 2 - 1, in float as
-/// PyTorch computes them. @throws ShapeError unless K is even and from 2 to 512, and Error unless the base is finite
-/// and above 0.
-inline std::vector<float> rotary_frequencies(Index K, double base = 10000) {
+/// PyTorch computes them. They are divided by `divisor`, for texts that are longer than those of the training (Chen et
+/// al. 2023). @throws ShapeError unless K is even and from 2 to 512, and Error unless base and divisor are finite and
+/// above 0.
+inline std::vector<float> rotary_frequencies(Index K, double base = 10000, double divisor = 1) {
   require<ShapeError>(K >= 2 && K % 2 == 0 && K / 2 <= kernel::RotaryFrequencies::most,
                       "rotary_frequencies: K must be even and from 2 to 512, got ", K);
   require(std::isfinite(base) && base > 0, "rotary_frequencies: the base must be finite and above 0, got ", base);
+  require(std::isfinite(divisor) && divisor > 0, "rotary_frequencies: the divisor must be finite and above 0, got ",
+          divisor);
   std::vector<float> frequencies;
   for (Index i = 0; i < K; i += 2) {
     const float exponent = static_cast<float>(i) / static_cast<float>(K);
     frequencies.push_back(1 / static_cast<float>(std::pow(base, static_cast<double>(exponent))));
+    frequencies.back() /= static_cast<float>(divisor);
   }
   return frequencies;
 }

@@ -1,4 +1,4 @@
-// The layer and the head of ModernBERT (Warner et al. 2024).
+// The layers of the encoders with rotary positions: ModernBERT, NomicBERT and GTE; and the head of ModernBERT.
 #pragma once
 #include <heddle/models/bert_config.hpp>
 #include <heddle/models/draw_as_bert.hpp>
@@ -11,65 +11,80 @@
 
 namespace heddle::models {
 
-/// The cosines and sines of the rotary positions in a pass through ModernBERT.
+/// The cosines and sines of the rotary positions in a pass through an encoder.
 template <Floating A>
 struct RotaryTables {
   Tensor<Acc<A>> global;  ///< [longest, D / heads], for layers where each token sees all others
-  Tensor<Acc<A>> local;   ///< for the other layers
+  Tensor<Acc<A>> local;   ///< for the other layers, if there are any
 
   RotaryTables() = default;
   /// Computes the tables. @throws ShapeError unless the width of a head is even and at most 512, and Error unless the
   /// bases are finite and above 0.
   RotaryTables(const BertConfig& config, const Sequences& sequences)
-      : global(table(config, config.modern.global_base, sequences)),
-        local(table(config, config.modern.local_base, sequences)) {}
+      : global(table(config, config.rotary.global_base, sequences)) {
+    if (config.rotary.global_every > 1) local = table(config, config.rotary.local_base, sequences);
+  }
 
  private:
   static Tensor<Acc<A>> table(const BertConfig& config, double base, const Sequences& sequences) {
-    return nn::RotaryPositions(config.D / config.heads, base).template table<A>(sequences);
+    return nn::RotaryPositions(config.D / config.heads, base, config.rotary.divisor).template table<A>(sequences);
   }
 };
 
-/// A layer with norms before its sublayers: y = x + attention(norm(x)), then y + ff(norm(y)). The first layer has no
-/// norm before the attention, because the embeddings end with one.
+/// A layer with rotary positions and a gated feed-forward network. With norm_first, the norms stand before the
+/// sublayers: y = x + attention(norm(x)), then y + ff(norm(y)), where the first layer has no norm before the attention,
+/// because the embeddings end with one. Otherwise they stand behind: y = norm(x + attention(x)), then norm(y + ff(y)).
 template <Floating T = float>
-struct ModernBertLayer {
+struct RotaryLayer {
   nn::MultiHeadAttention<T> attention;             ///< self-attention with rotary positions
-  std::optional<nn::LayerNorm<T>> attention_norm;  ///< before the attention
-  nn::LayerNorm<T> ff_norm;                        ///< before the feed-forward network
+  std::optional<nn::LayerNorm<T>> attention_norm;  ///< before or behind the attention
+  nn::LayerNorm<T> ff_norm;                        ///< before or behind the feed-forward network
   nn::GatedFeedForward<T> ff;                      ///< feed-forward network
+  BertFamily family;                               ///< which of the models the layer belongs to
+  bool norm_first;                                 ///< whether norms stand before the sublayers
   bool is_global;                                  ///< whether each token sees all others
   Index window;                                    ///< otherwise the greatest distance of those that it sees
-  double attention_dropout;                        ///< dropout of the attention weights and of the attention's result
+  double attention_dropout;                        ///< dropout of the attention weights
   double ff_dropout;                               ///< dropout in the feed-forward network
+  double dropout;                                  ///< dropout behind the sublayers; in ModernBERT there is another one
 
   /// Draws the weights of layer `number`. @throws ShapeError for a size below 1 and for heads that do not divide D, and
   /// Error for a dropout outside [0, 1), for global_every below 1, for a negative window, and for an eps or deviation
   /// that is negative or not finite.
-  ModernBertLayer(const BertConfig& config, Index number, Random& random)
-      : attention(config.D, static_cast<int>(config.heads), random, 0, config.modern.attention_bias),
-        ff_norm(config.D, config.eps, config.modern.norm_bias),
-        ff(config.D, config.ff_width, random, {.activation = config.activation, .bias = config.modern.ff_bias}),
-        is_global(sees_all(config.modern, number)),
-        window(config.modern.window),
+  RotaryLayer(const BertConfig& config, Index number, Random& random)
+      : attention(config.D, static_cast<int>(config.heads), random, 0, config.rotary.attention_bias),
+        ff_norm(config.D, config.eps, config.rotary.norm_bias),
+        ff(config.D, config.ff_width, random,
+           {.activation = config.activation,
+            .gate = config.rotary.gate,
+            .in_bias = config.rotary.ff_in_bias,
+            .out_bias = config.rotary.ff_out_bias}),
+        family(config.family),
+        norm_first(config.rotary.norm_first),
+        is_global(sees_all(config.rotary, number)),
+        window(config.rotary.window),
         attention_dropout(config.attention_dropout),
-        ff_dropout(config.modern.ff_dropout) {
-    heddle::detail::require_fraction("ModernBertLayer", "attention_dropout", attention_dropout);
-    heddle::detail::require_fraction("ModernBertLayer", "ff_dropout", ff_dropout);
-    require(window >= 0, "ModernBertLayer: the window must not be negative, got ", window);
-    if (number > 0) attention_norm.emplace(config.D, config.eps, config.modern.norm_bias);
+        ff_dropout(config.rotary.ff_dropout),
+        dropout(config.dropout) {
+    heddle::detail::require_fraction("RotaryLayer", "attention_dropout", attention_dropout);
+    heddle::detail::require_fraction("RotaryLayer", "ff_dropout", ff_dropout);
+    require(window >= 0, "RotaryLayer: the window must not be negative, got ", window);
+    if (number > 0 || !norm_first) attention_norm.emplace(config.D, config.eps, config.rotary.norm_bias);
     detail::draw_as_bert(*this, random, config.deviation);
   }
   /// Copies the members of `other` for clone().
-  ModernBertLayer(const ModernBertLayer& other, Cloning& c)
+  RotaryLayer(const RotaryLayer& other, Cloning& c)
       : attention(c(other.attention)),
         attention_norm(c(other.attention_norm)),
         ff_norm(c(other.ff_norm)),
         ff(c(other.ff)),
+        family(other.family),
+        norm_first(other.norm_first),
         is_global(other.is_global),
         window(other.window),
         attention_dropout(other.attention_dropout),
-        ff_dropout(other.ff_dropout) {}
+        ff_dropout(other.ff_dropout),
+        dropout(other.dropout) {}
 
   /// Applies the layer. Dropout is active if and only if `random` is given. If `keys` is given, tokens attend only to
   /// its rows, sequences of the same rows x. @throws ShapeError unless x has D columns and one row for each row of the
@@ -107,18 +122,28 @@ struct ModernBertLayer {
 
   /// Visits the members.
   static void visit(auto& self, auto&& f) {
-    const detail::FamilyForm& form = detail::form_of(BertFamily::modernbert);
+    const detail::FamilyForm& form = detail::form_of(self.family);
+    const auto visit_map = [&](std::vector<std::string> names, auto& map) {
+      std::erase(names, "");
+      const auto with = [&](const char* suffix) {
+        std::vector<std::string> all = names;
+        for (std::string& name : all) name += suffix;
+        return all;
+      };
+      f(with(".weight"), map.weight);
+      f(with(".bias"), map.bias);
+    };
     f(form.attention_norm, self.attention_norm);
-    f(form.query, self.attention.qkv);
+    visit_map({form.query, form.key, form.value}, self.attention.qkv);
     f(form.out, self.attention.out);
     f(form.output_norm, self.ff_norm);
-    f(form.ff_in, self.ff.in);
+    visit_map({form.ff_in, form.ff_values}, self.ff.in);
     f(form.ff_out, self.ff.out);
   }
 
  private:
-  static bool sees_all(const ModernBertConfig& config, Index number) {
-    require(config.global_every >= 1, "ModernBertLayer: global_every must be at least 1, got ", config.global_every);
+  static bool sees_all(const RotaryConfig& config, Index number) {
+    require(config.global_every >= 1, "RotaryLayer: global_every must be at least 1, got ", config.global_every);
     return number % config.global_every == 0;
   }
   template <Floating A>
@@ -137,12 +162,16 @@ struct ModernBertLayer {
   }
   template <Floating A>
   Tensor<A> normed(const Tensor<A>& x) const {
-    return attention_norm ? (*attention_norm)(x) : x;
+    return attention_norm && norm_first ? (*attention_norm)(x) : x;
   }
   template <Floating A>
   Tensor<A> after_attention(const Tensor<A>& x, const Tensor<A>& attended, Random* random) const {
-    const auto [y, before_ff] = ff_norm.with_sum(x, attended, attention_dropout, random);
-    return y + ff(before_ff, ff_dropout, random);
+    if (norm_first) {
+      const auto [y, before_ff] = ff_norm.with_sum(x, attended, attention_dropout, random);
+      return y + ff(before_ff, ff_dropout, random);
+    }
+    const Tensor<A> y = (*attention_norm)(x, attended, dropout, random);
+    return ff_norm(y, ff(y, ff_dropout, random), dropout, random);
   }
 };
 
@@ -156,9 +185,9 @@ struct ModernBertHead {
   /// Draws the weights. @throws ShapeError for a D below 1, and Error for an eps or deviation that is negative or not
   /// finite.
   ModernBertHead(const BertConfig& config, Random& random)
-      : dense(config.D, config.D, random, config.modern.head_bias),
-        norm(config.D, config.eps, config.modern.norm_bias),
-        activation(config.modern.head_activation) {
+      : dense(config.D, config.D, random, config.rotary.head_bias),
+        norm(config.D, config.eps, config.rotary.norm_bias),
+        activation(config.rotary.head_activation) {
     detail::draw_as_bert(dense, random, config.deviation);
   }
   /// Copies the members of `other` for clone().
