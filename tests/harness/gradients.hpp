@@ -46,6 +46,7 @@ inline void expect_numeric_gradients(const std::function<Tensor<double>(const In
   const auto dy = fixed_dy<double>(actual[0].shape).host();
   for (std::size_t i = 0; i < at.size(); ++i) {
     INFO("the gradient of input " << i);
+    REQUIRE((actual.size() == 1 || actual[i + 1].values.size() == static_cast<std::size_t>(at[i].size())));
     expect_central_differences(actual.size() > 1 ? actual[i + 1].values : std::vector<double>(), f, at, at[i], dy,
                                [&](double e) { return tolerance * std::max(1.0, std::abs(e)); });
   }

@@ -20,7 +20,7 @@ enum class BertFamily {
   gte          ///< Zhang et al. 2024: rotary positions, gated units
 };
 
-/// What only families with rotary positions have; the defaults are those of ModernBERT-base.
+/// The options that only families with rotary positions have. The defaults are those of ModernBERT-base.
 struct RotaryConfig {
   bool norm_first = true;       ///< whether the norms stand before the sublayers, and one after the last layer
   double global_base = 160000;  ///< base of the rotary positions in layers where each token sees all others

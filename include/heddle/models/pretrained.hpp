@@ -322,13 +322,13 @@ inline BertConfig read_bert_config(const io::JsonObject& config, const ModelType
   require<FileError>(!config.boolean_or("is_decoder", false), config.file(),
                      ": 'is_decoder' is true; heddle reads encoders");
   read_size(c.vocabulary, "vocab_size", most_tokens);
-  const bool is_old = c.family == BertFamily::nomic && config.has("n_embd");
-  read_size(c.D, is_old ? "n_embd" : keys.D);
-  read_size(c.layers, is_old ? "n_layer" : keys.layers);
-  read_size(c.heads, is_old ? "n_head" : keys.heads);
-  read_size(c.ff_width, is_old ? "n_inner" : keys.ff_width);
+  const bool has_old_names = c.family == BertFamily::nomic && config.has("n_embd");
+  read_size(c.D, has_old_names ? "n_embd" : keys.D);
+  read_size(c.layers, has_old_names ? "n_layer" : keys.layers);
+  read_size(c.heads, has_old_names ? "n_head" : keys.heads);
+  read_size(c.ff_width, has_old_names ? "n_inner" : keys.ff_width);
   Index rows = c.positions;
-  read_size(rows, is_old ? "n_positions" : "max_position_embeddings");
+  read_size(rows, has_old_names ? "n_positions" : "max_position_embeddings");
   c.padding_id = read_padding(config, c);
   c.positions = rows - c.first_position();
   require<FileError>(c.positions > 0, config.file(), ": 'max_position_embeddings' is ", rows,
@@ -342,10 +342,13 @@ inline BertConfig read_bert_config(const io::JsonObject& config, const ModelType
     c.types = 0;
   c.activation = read_activation(config, keys.activation, c.activation);
   if (!is_distilbert)
-    c.eps = config.number_or(is_modern ? "norm_eps" : is_old ? "layer_norm_epsilon" : "layer_norm_eps", c.eps, 0, 1);
+    c.eps = config.number_or(is_modern       ? "norm_eps"
+                             : has_old_names ? "layer_norm_epsilon"
+                                             : "layer_norm_eps",
+                             c.eps, 0, 1);
   c.deviation = config.number_or("initializer_range", c.deviation, 0, 100);
-  read_probability(c.dropout, is_old ? "resid_pdrop" : keys.dropout);
-  read_probability(c.attention_dropout, is_old ? "attn_pdrop" : keys.attention_dropout);
+  read_probability(c.dropout, has_old_names ? "resid_pdrop" : keys.dropout);
+  read_probability(c.attention_dropout, has_old_names ? "attn_pdrop" : keys.attention_dropout);
   c.answer_dropout = is_distilbert ? read_dropout(config, "qa_dropout", c.answer_dropout) : 0;
   if (!is_distilbert && !is_modern && c.family != BertFamily::albert) c.classifier_dropout = c.dropout;
   if (keys.classifier_dropout) read_probability(c.classifier_dropout, keys.classifier_dropout);
