@@ -10,6 +10,7 @@
 #include "compare.cu"
 #include "copies.cu"
 #include "cross_entropy.cu"
+#include "disentangled_bias.cu"
 #include "dropout.cu"
 #include "embed.cu"
 #include "embed_layer_norm.cu"

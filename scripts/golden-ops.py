@@ -475,6 +475,26 @@ def rotary(g):
         g.gradients(rotated, {"x": g.values(len(position), 3 * heads * width)})
 
 
+def disentangled_biases(g):
+    """Writes products with distances that are gathered as in transformers' DeBERTa-v2."""
+    for label, heads, lengths, most in [("one_text", 1, [4], 2), ("packed", 2, [3, 0, 1, 5], 3), ("far", 1, [33], 9)]:
+        g.case("disentangled_bias", label, most=most)
+        rows, longest = sum(lengths), max(lengths)
+
+        def bias(a, z, length):
+            y = torch.zeros(len(lengths), heads, longest, longest, dtype=a.dtype)
+            for b, (first, n) in enumerate(zip(begins(length.tolist(), 0), length.tolist())):
+                distance = torch.arange(n)[:, None] - torch.arange(n)[None]
+                column = (distance + most).clamp(0, 2 * most)[None].expand(heads, n, n)
+                of_query = a[:, first : first + n].gather(2, column)
+                of_key = z[:, first : first + n].gather(2, column.transpose(1, 2)).transpose(1, 2)
+                y[b, :, :n, :n] = (of_query + of_key) / math.sqrt(3 * 8)
+            return y
+
+        inputs = {role: g.values(heads, rows, 2 * most + 1) for role in "az"}
+        g.gradients(bias, inputs, {"length": torch.tensor(lengths)})
+
+
 def transformer_layers(g):
     for label, norm_first in {"post_norm": False, "pre_norm": True}.items():
         g.case("transformer_encoder_layer", label, D=8, heads=2, ff_width=16, norm_first=norm_first)
@@ -618,6 +638,7 @@ def main():
         sequences,
         optimizers,
         schedules,
+        disentangled_biases,
     ):
         make(g)
     write(g, "ops.txt", "golden-ops.py")

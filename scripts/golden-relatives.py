@@ -3,10 +3,10 @@
 
     scripts/golden-relatives.py          needs torch and transformers
 
-roberta.txt has those of RoBERTa, XLM-RoBERTa and CamemBERT, relatives.txt those of MPNet, ELECTRA, ALBERT, ModernBERT, NomicBERT and GTE,
-in the format of tests/golden/README.md; tests/golden/models/README.md lists the folders. They have no tokenizers: a case is a list of ids,
-and of token types for some texts. Some texts have the token of padding inside, which transformers leaves out when it counts the positions
-of RoBERTa and MPNet.
+roberta.txt has those of RoBERTa, XLM-RoBERTa and CamemBERT, relatives.txt those of MPNet, ELECTRA, ALBERT, ModernBERT, NomicBERT, GTE and
+DeBERTa, in the format of tests/golden/README.md; tests/golden/models/README.md lists the folders. They have no tokenizers: a case is a list
+of ids, and of token types for some texts. Some texts have the token of padding inside, which transformers leaves out when it counts the
+positions of RoBERTa and MPNet.
 """
 
 import pathlib
@@ -21,8 +21,8 @@ import golden
 import golden_models as models
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "bench/peers"))
-from bert_folders import class_of  # noqa: E402
-from exact_rotary import exact_rotary  # noqa: E402
+from bert_folders import DEBERTA, class_of  # noqa: E402
+from exact_float64 import exact_float64  # noqa: E402
 
 VOCABULARY, LONGEST, FIRST_WORD = 61, 24, 5
 SIZES = {
@@ -71,10 +71,10 @@ def folder(out, name, model_type, head, seed, compute, padding=1, dtype=None, **
         inputs = {"input_ids": torch.tensor([ids])}
         out.case(name, str(i))
         out.tensor("ids", inputs["input_ids"][0])
-        if model_type in ("electra", "albert", "nomic_bert"):
+        if model_type in ("electra", "albert", "nomic_bert") or getattr(sizes, "type_vocab_size", 0) == 2 and model_type == "deberta-v2":
             inputs["token_type_ids"] = torch.tensor([[int(t > len(ids) // 2) for t in range(len(ids))]])
             out.tensor("types", inputs["token_type_ids"][0])
-        with torch.no_grad(), exact_rotary(torch.float64):
+        with torch.no_grad(), exact_float64(torch.float64):
             compute(out, model, inputs)
 
 
@@ -163,6 +163,13 @@ def write_relatives():
     folder(out, "gte_tagger", "gte", "ForTokenClassification", 96, write_logits, **three)
     folder(out, "gte_mask", "gte", "ForMaskedLM", 97, write_masked, dtype=bf16, hidden_act="relu")
     folder(out, "gte_encoder", "gte", "Model", 98, write_states, dtype=bf16, rope_parameters=linear)
+    near = {**DEBERTA, "position_buckets": 8}
+    far = {**DEBERTA, "position_buckets": -1, "max_relative_positions": 7, "norm_rel_ebd": "none", "type_vocab_size": 2}
+    folder(out, "deberta", "deberta-v2", "ForSequenceClassification", 101, write_logits, **three, **near, pooler_hidden_act="relu")
+    folder(out, "deberta_tagger", "deberta-v2", "ForTokenClassification", 102, write_logits, **three, **far)
+    folder(out, "deberta_question", "deberta-v2", "ForQuestionAnswering", 103, write_span, dtype=bf16, **near)
+    folder(out, "deberta_mask", "deberta-v2", "ForMaskedLM", 104, write_masked, dtype=bf16, **far, hidden_act="gelu_new")
+    folder(out, "deberta_encoder", "deberta-v2", "Model", 105, write_states, dtype=bf16, **near)
     golden.write(out, "models/relatives.txt", f"golden-relatives.py (transformers {transformers.__version__})")
 
 

@@ -207,7 +207,7 @@ untied null
 claim 'a null tie_word_embeddings counts as absent' 'exits 0 "$bert" --pretrain plain.txt --model untied --batch-size 16 --progress none --steps 1'
 untied '"no"'
 refusal 'another value of tie_word_embeddings is refused' "^untied/config.json: 'tie_word_embeddings' is \"no\"; heddle pre-trains models whose decoder is" "$bert" --pretrain plain.txt --model untied
-refusal 'pre-training DistilBERT is refused' 'config.json: describes a model that --pretrain does not train; it trains BERT, RoBERTa, MPNet, ELECTRA, ALBERT, ModernBERT, NomicBERT and GTE$' "$bert" --pretrain plain.txt --model "$distilbert"
+refusal 'pre-training DistilBERT is refused' 'config.json: describes a model that --pretrain does not train; it trains BERT, RoBERTa, MPNet, ELECTRA, ALBERT, ModernBERT, NomicBERT, GTE and DeBERTa$' "$bert" --pretrain plain.txt --model "$distilbert"
 
 # --- RoBERTa ---
 claim 'it pre-trains RoBERTa, whose positions begin behind that of the padding' \
@@ -219,13 +219,13 @@ claim 'it fine-tunes RoBERTa' \
 sed '1a [unused0]' "$news/vocab.txt" >spaced.txt
 vocabulary_for() { vocabulary=(); [ "$1" != mpnet ] || vocabulary=(--vocab spaced.txt); }
 refusal 'MPNet refuses a vocabulary whose token 1 may occur' "vocab.txt: token 1 is '\[UNK\]' but must be \[PAD\] or an unused token, because MPNet counts positions from it$" "${pretrain[@]}" --architecture mpnet
-for type in mpnet electra albert modernbert nomic_bert gte; do
+for type in mpnet electra albert modernbert nomic_bert gte deberta-v2; do
   vocabulary_for $type
   claim "it pre-trains $type, and fine-tunes it" \
     'exits 0 "${pretrain[@]}" --architecture $type "${vocabulary[@]}" --steps 2 --out "pre_$type" && exits 0 "$bert" --model "pre_$type" --train three.csv --valid three.csv --text text --label label --steps 2 --progress none --out "fine_$type" && predict --out "fine_$type" && are_distributions 3'
 done
 refusal 'a saved model of another architecture is refused' '^--architecture is bert; the model in roberta is roberta$' "$bert" --pretrain plain.txt --architecture bert --out roberta --evaluate
-refusal '--pretrain has no DistilBERT' '^--pretrain has no --architecture distilbert; it has bert, roberta, mpnet, electra, albert, modernbert, nomic_bert and gte$' "$bert" --pretrain plain.txt --architecture distilbert
+refusal '--pretrain has no DistilBERT' '^--pretrain has no --architecture distilbert; it has bert, roberta, mpnet, electra, albert, modernbert, nomic_bert, gte and deberta-v2$' "$bert" --pretrain plain.txt --architecture distilbert
 refusal '--architecture describes a new model' '^--architecture: the model in --model has its own$' "$bert" --pretrain plain.txt --model roberta --architecture roberta
 
 # --- from scratch ---
@@ -238,7 +238,7 @@ claim 'the folder of the pre-norm encoder can be used with --predict' 'predict -
 claim 'the folder of a new pre-norm encoder can be fine-tuned' 'exits 0 "$bert" --model scratch --train-rows 16 --valid-rows 8 --steps 1 --progress none'
 claim '--vocab and --uncased choose its tokenizer' \
   'exits 0 "${scratch[@]}" --steps 1 --vocab "$films/vocab.txt" --uncased --out lower && cmp "$films/vocab.txt" lower/vocab.txt && grep -q "\"do_lower_case\": true" lower/tokenizer_config.json'
-for type in bert distilbert roberta mpnet electra albert modernbert nomic_bert gte; do
+for type in bert distilbert roberta mpnet electra albert modernbert nomic_bert gte deberta-v2; do
   vocabulary_for $type
   claim "--from-scratch trains $type" \
     'exits 0 "${scratch[@]}" --architecture $type "${vocabulary[@]}" --steps 2 --out "new_$type" && grep -q "\"model_type\": \"$type\"" "new_$type/config.json" && predict --out "new_$type"'

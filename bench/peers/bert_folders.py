@@ -28,6 +28,7 @@ CLASSES = {  # the beginning of the names of each model_type's classes
     "modernbert": "ModernBert",
     "nomic_bert": "NomicBert",
     "gte": "Gte",
+    "deberta-v2": "DebertaV2",
 }
 LIKE_BERT = [family for family in CLASSES if family != "distilbert"]
 SIZES = {  # the names of the sizes in each configuration
@@ -38,6 +39,7 @@ SIZES = {  # the names of the sizes in each configuration
 DROPOUTS = {
     **dict.fromkeys(LIKE_BERT, ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout")),
     "mpnet": ("hidden_dropout_prob", "attention_probs_dropout_prob"),
+    "deberta-v2": ("hidden_dropout_prob", "attention_probs_dropout_prob", "cls_dropout"),
     "albert": ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob"),
     "distilbert": ("dropout", "attention_dropout", "seq_classif_dropout"),
     "modernbert": ("embedding_dropout", "attention_dropout", "mlp_dropout", "classifier_dropout"),
@@ -51,7 +53,7 @@ def class_of(family, part):
 
 def has_pooler(family):
     """Returns whether the encoder without a head has a pooler that can be left out."""
-    return family not in ("distilbert", "electra", "modernbert", "nomic_bert", "gte")
+    return family not in ("distilbert", "electra", "modernbert", "nomic_bert", "gte", "deberta-v2")
 
 
 @dataclass
@@ -82,6 +84,15 @@ BERT_BASE = Case("bert-base")
 DISTILBERT_BASE = Case("distilbert-base", "distilbert", layers=6)
 BEHIND_PADDING = {"max_position_embeddings": 514}  # for 512 tokens, because positions count from the row behind that of the padding
 MODERN = {"vocab_size": 30522, **{f"{name}_token_id": i for name, i in (("pad", 0), ("cls", 101), ("bos", 101), ("sep", 102), ("eos", 102))}}
+DEBERTA = {  # as in deberta-v3-base
+    "relative_attention": True,
+    "position_buckets": 256,
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+    "pos_att_type": "p2c|c2p",
+    "position_biased_input": False,
+    "type_vocab_size": 0,
+}
 RELATIVES_BASE = [
     Case("roberta-base", "roberta", extra={**BEHIND_PADDING, "type_vocab_size": 1}),
     Case("mpnet-base", "mpnet", extra=BEHIND_PADDING),
@@ -90,6 +101,7 @@ RELATIVES_BASE = [
     Case("modernbert-base", "modernbert", layers=22, ff_width=1152, extra=MODERN),
     Case("nomic-base", "nomic_bert", activation="silu"),
     Case("gte-base", "gte", extra={"vocab_size": 30528, "pad_token_id": 0}),
+    Case("deberta-base", "deberta-v2", extra={**DEBERTA, "vocab_size": 30522}),
 ]
 BASE = [BERT_BASE, DISTILBERT_BASE]
 ODD = [
@@ -115,6 +127,7 @@ RELATIVES_ODD = [
     Case("modernbert-128x2", "modernbert", 128, 4, 2, 192, "silu", extra={**MODERN, "classifier_pooling": "mean", "norm_bias": True}),
     Case("nomic-36x3", "nomic_bert", 36, 3, 3, 77, "silu"),
     Case("gte-128x2", "gte", 128, 3, 2, 192, extra={"vocab_size": 30522, "pad_token_id": 0}),
+    Case("deberta-33x3", "deberta-v2", 33, 3, 3, 77, extra={**DEBERTA, "vocab_size": 30522, "position_buckets": 16}),
 ]
 
 

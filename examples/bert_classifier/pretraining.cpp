@@ -25,7 +25,7 @@ class BertPretraining : public BertProgram {
     require<FileError>(
         sizes && sizes->family != models::BertFamily::distilbert, io::printable(setup_.folder() + "/config.json"),
         ": describes a model that --pretrain does not train; it trains BERT, RoBERTa, MPNet, ELECTRA, ALBERT, "
-        "ModernBERT, NomicBERT and GTE");
+        "ModernBERT, NomicBERT, GTE and DeBERTa");
     const nlohmann::json& config = setup_.config().json;
     const nlohmann::json tied =
         config.is_object() ? config.value("tie_word_embeddings", nlohmann::json()) : nlohmann::json();

@@ -45,7 +45,7 @@ struct BertFlags {
     add_switch(app, "--from-scratch", from_scratch, "Train an encoder from random weights");
     add_choice(app, "--architecture", architecture,
                {"auto", "prenorm", "bert", "distilbert", "roberta", "mpnet", "electra", "albert", "modernbert",
-                "nomic_bert", "gte"},
+                "nomic_bert", "gte", "deberta-v2"},
                "Architecture of a new model; auto: bert for --pretrain, prenorm for --from-scratch");
     add_paths(
         app, "--pretrain", pretrain,
@@ -210,7 +210,7 @@ class BertSetup {
             "--architecture needs --from-scratch or --pretrain");
     require(!pretrain || (own_.architecture != "prenorm" && own_.architecture != "distilbert"), "--pretrain has no ",
             "--architecture ", own_.architecture,
-            "; it has bert, roberta, mpnet, electra, albert, modernbert, nomic_bert and gte");
+            "; it has bert, roberta, mpnet, electra, albert, modernbert, nomic_bert, gte and deberta-v2");
     if (flags_.model.empty()) return;
     for (const char* flag : {"--layers", "--d-model", "--heads", "--ff-width", "--uncased", "--architecture"})
       require(!flags_.is_given(flag), flag, ": the model in --model has its own");
@@ -296,7 +296,8 @@ class BertSetup {
     config.embedding_width = std::min(absent.embedding_width, config.D);
     config.eps = absent.eps;
     config.rotary = absent.rotary;
-    if (!models::detail::form_of(config.family).has_types) config.types = 0;
+    config.deberta.greatest_distance = std::max<Index>(config.positions, config.deberta.buckets / 2 + 2);
+    if (!models::detail::form_of(config.family).has_types || absent.types == 0) config.types = 0;
     const Index K = config.D / config.heads;
     require(!config.has_rotary() || (K % 2 == 0 && K <= 512), "--d-model ", config.D, " and --heads ", config.heads,
             " give heads that are ", K, " wide; rotary positions need an even width of at most 512");

@@ -20,6 +20,7 @@
 #include <heddle/ops/compare.hpp>
 #include <heddle/ops/concat.hpp>
 #include <heddle/ops/cross_entropy.hpp>
+#include <heddle/ops/disentangled_bias.hpp>
 #include <heddle/ops/dropout.hpp>
 #include <heddle/ops/embed.hpp>
 #include <heddle/ops/expand.hpp>

@@ -11,9 +11,9 @@ using models::BertFamily;
 
 namespace {
 
-constexpr BertFamily all_families[] = {BertFamily::bert,       BertFamily::distilbert, BertFamily::roberta,
-                                       BertFamily::mpnet,      BertFamily::electra,    BertFamily::albert,
-                                       BertFamily::modernbert, BertFamily::nomic,      BertFamily::gte};
+constexpr BertFamily all_families[] = {
+    BertFamily::bert,   BertFamily::distilbert, BertFamily::roberta, BertFamily::mpnet, BertFamily::electra,
+    BertFamily::albert, BertFamily::modernbert, BertFamily::nomic,   BertFamily::gte,   BertFamily::deberta};
 
 models::BertConfig config_of(BertFamily family) {
   models::BertConfig config = tiny_bert(0.1, family);
@@ -21,6 +21,7 @@ models::BertConfig config_of(BertFamily family) {
   config.embedding_width = 12;
   config.padding_id = 1;
   config.groups = 2;
+  config.deberta = {.buckets = 8, .greatest_distance = 40};
   config.rotary = {.global_every = 2, .window = 2, .ff_dropout = 0.1};
   if (family == BertFamily::nomic || family == BertFamily::gte)
     config.rotary = {.norm_first = false, .global_every = 1, .norm_bias = true, .ff_dropout = 0.1};

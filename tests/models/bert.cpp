@@ -11,9 +11,9 @@ using models::BertFamily;
 
 namespace {
 
-constexpr BertFamily all_families[] = {BertFamily::bert,       BertFamily::distilbert, BertFamily::roberta,
-                                       BertFamily::mpnet,      BertFamily::electra,    BertFamily::albert,
-                                       BertFamily::modernbert, BertFamily::nomic,      BertFamily::gte};
+constexpr BertFamily all_families[] = {
+    BertFamily::bert,   BertFamily::distilbert, BertFamily::roberta, BertFamily::mpnet, BertFamily::electra,
+    BertFamily::albert, BertFamily::modernbert, BertFamily::nomic,   BertFamily::gte,   BertFamily::deberta};
 
 // Returns a configuration of small, mostly different sizes. Its weights are so large that different texts give
 // different outputs.
@@ -46,7 +46,8 @@ BertConfig tiny_bert(BertFamily family, Index layers) {
           .activation = bert ? nn::Activation::gelu : nn::Activation::gelu_tanh,
           .deviation = 0.5,
           .embedding_width = 4,
-          .rotary = rotary};
+          .rotary = rotary,
+          .deberta = {.buckets = 4, .greatest_distance = 5}};
 }
 
 struct BertBatch {

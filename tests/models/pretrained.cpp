@@ -403,7 +403,7 @@ TEST_CASE("models::read_config: settings that no model supports are refused") {
   CHECK(
       config_error("bert", {{"model_type", "gpt2"}}) ==
       "'model_type' is 'gpt2'; heddle reads bert, distilbert, roberta, xlm-roberta, camembert, mpnet, electra, albert, "
-      "modernbert, nomic_bert, gte, new and heddle-prenorm");
+      "modernbert, nomic_bert, gte, new, deberta-v2 and heddle-prenorm");
   const auto size_error = [](const char* key, const nlohmann::json& value) {
     return '\'' + std::string(key) + "' is " + value.dump() + " but must be a whole number from 1 to 1000000";
   };

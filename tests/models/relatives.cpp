@@ -21,7 +21,8 @@ void each_golden_head(auto&& check) {
                                              {"modernbert", "ModernBert"},
                                              {"modernbert_two", "ModernBert"},
                                              {"nomic", "NomicBert"},
-                                             {"gte", "Gte"}})
+                                             {"gte", "Gte"},
+                                             {"deberta", "DebertaV2"}})
     check(folder, std::string(architecture) + "ForSequenceClassification", read_classifier<T>);
   for (const auto& [folder, architecture, labels] : {std::tuple{"roberta_tagger", "Camembert", 5},
                                                      {"mpnet_tagger", "MPNet", 3},
@@ -29,7 +30,8 @@ void each_golden_head(auto&& check) {
                                                      {"albert_tagger", "Albert", 3},
                                                      {"modernbert_tagger", "ModernBert", 3},
                                                      {"nomic_tagger", "NomicBert", 3},
-                                                     {"gte_tagger", "Gte", 3}})
+                                                     {"gte_tagger", "Gte", 3},
+                                                     {"deberta_tagger", "DebertaV2", 3}})
     check(folder, std::string(architecture) + "ForTokenClassification", [labels = labels](const std::string& path) {
       return read_model<models::BertTokenClassifier<T>>(path, TokenHead::labels, Index{labels});
     });
@@ -37,7 +39,8 @@ void each_golden_head(auto&& check) {
                                              {"mpnet_question", "MPNet"},
                                              {"electra_question", "Electra"},
                                              {"albert_question", "Albert"},
-                                             {"modernbert_question", "ModernBert"}})
+                                             {"modernbert_question", "ModernBert"},
+                                             {"deberta_question", "DebertaV2"}})
     check(folder, std::string(architecture) + "ForQuestionAnswering", [](const std::string& path) {
       return read_model<models::BertTokenClassifier<T>>(path, TokenHead::answer, Index{2});
     });
@@ -46,7 +49,7 @@ void each_golden_head(auto&& check) {
 constexpr std::pair<const char*, const char*> masked_models[] = {
     {"roberta_mask", "Roberta"}, {"mpnet_mask", "MPNet"},           {"electra_mask", "Electra"},
     {"albert_mask", "Albert"},   {"modernbert_mask", "ModernBert"}, {"nomic_mask", "NomicBert"},
-    {"gte_mask", "Gte"}};
+    {"gte_mask", "Gte"},         {"deberta_mask", "DebertaV2"}};
 
 template <class T>
 void check_golden_values() {
@@ -56,7 +59,7 @@ void check_golden_values() {
     expect_golden(batch.template run<T>(read(golden_model(folder))), batch.expected);
   });
   for (const char* folder : {"roberta_encoder", "mpnet_encoder", "electra_encoder", "albert_encoder",
-                             "modernbert_encoder", "nomic_encoder", "gte_encoder"}) {
+                             "modernbert_encoder", "nomic_encoder", "gte_encoder", "deberta_encoder"}) {
     INFO(folder);
     const FolderBatch batch(folder);
     expect_golden(batch.template run<T>(read_model<models::BertEncoder<T>>(golden_model(folder))), batch.expected);
@@ -116,7 +119,8 @@ TEST_CASE("models: hidden states of BERT's relatives are those of transformers, 
                                       {"albert_encoder", 11},
                                       {"modernbert_encoder", 5},
                                       {"nomic_encoder", 3},
-                                      {"gte_encoder", 3}}) {
+                                      {"gte_encoder", 3},
+                                      {"deberta_encoder", 3}}) {
     const auto encoder = read_model<models::BertEncoder<double>>(golden_model(folder));
     int compared = 0;
     for (const Case& text : relative_texts(folder)) {
@@ -145,7 +149,7 @@ TEST_CASE("models: heads of BERT's relatives are saved under transformers' names
 }
 
 TEST_CASE("models: weights of BERT's relatives in folders without a head, and with another one") {
-  for (const char* type : {"mpnet", "electra", "albert", "modernbert", "nomic", "gte"}) {
+  for (const char* type : {"mpnet", "electra", "albert", "modernbert", "nomic", "gte", "deberta"}) {
     INFO(type);
     const models::PretrainedConfig config = models::read_config(golden_model(type));
     const std::string prefix = models::encoder_name(config.bert()->family) + std::string(".");
@@ -385,4 +389,31 @@ TEST_CASE("models::parse_config: defaults, older names and refused members of No
         "'position_embedding_type' is \"absolute\" but must be \"rope\"");
   CHECK(gte_error({{"num_attention_heads", 32}}) ==
         "heads are 1 wide; rotary positions need an even width of at most 512");
+}
+
+TEST_CASE("models::parse_config: defaults and refused members of DeBERTa") {
+  const BertConfig c = *models::read_config(golden_model("deberta")).bert();
+  CHECK(c.deberta ==
+        models::DebertaConfig{
+            .buckets = 8, .greatest_distance = 26, .norms_distances = true, .pooler_activation = nn::Activation::relu});
+  const models::PretrainedConfig far = models::read_config(golden_model("deberta_tagger"));
+  CHECK(far.bert()->deberta == models::DebertaConfig{.buckets = 0, .greatest_distance = 7, .norms_distances = false});
+  CHECK(far.bert()->types == 2);
+  CHECK(models::parse_config(models::to_json(far, "DebertaV2Model").dump(), "f").bert()->deberta ==
+        far.bert()->deberta);
+
+  const auto error = [](const nlohmann::json& changes) { return config_error("deberta", changes); };
+  CHECK(error({{"pos_att_type", "c2p"}}) == "'pos_att_type' is \"c2p\" but must have c2p and p2c");
+  CHECK(error({{"pos_att_type", "p2c|c2p"}}) == "no error");
+  CHECK(error({{"relative_attention", false}}) ==
+        "'relative_attention' must be true; heddle reads DeBERTa with disentangled attention alone");
+  CHECK(error({{"position_biased_input", nullptr}}) ==
+        "'position_biased_input' must be false; heddle reads DeBERTa with disentangled attention alone");
+  CHECK(error({{"conv_kernel_size", 3}}) == "'conv_kernel_size' is not 0; heddle reads DeBERTa without convolutions");
+  CHECK(error({{"position_buckets", 7}}) ==
+        "'position_buckets' is 7 but must be even and from 4 to 48, for distances up to 26");
+  CHECK(error({{"position_buckets", 48}}) == "no error");
+  CHECK(error({{"position_buckets", 50}}) ==
+        "'position_buckets' is 50 but must be even and from 4 to 48, for distances up to 26");
+  CHECK(error({{"embedding_size", 16}}) == "'embedding_size' is 16 but must be a whole number from 32 to 32");
 }

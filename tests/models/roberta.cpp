@@ -150,7 +150,7 @@ TEST_CASE("models::parse_config: defaults and refused members of RoBERTa, XLM-Ro
 
   CHECK(config_error("roberta", {{"model_type", "deberta"}}) ==
         "'model_type' is 'deberta'; heddle reads bert, distilbert, roberta, xlm-roberta, camembert, "
-        "mpnet, electra, albert, modernbert, nomic_bert, gte, new and heddle-prenorm");
+        "mpnet, electra, albert, modernbert, nomic_bert, gte, new, deberta-v2 and heddle-prenorm");
   nlohmann::json json = nlohmann::json::parse(get(golden_model("roberta") + "/config.json"));
   json["pad_token_id"] = nullptr;  // which merge_patch() would remove
   CHECK(error_of([&] { models::parse_config(json.dump(), "f"); }) ==

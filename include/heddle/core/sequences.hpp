@@ -82,6 +82,8 @@ class Sequences {
   Index rows() const { return position_.size(); }  ///< N, padding included
   Index longest() const { return longest_; }       ///< the greatest length
   Index padded_to() const { return padded_to_; }   ///< T, or 0 when packed
+  /// Returns padded_to(), or longest() when packed: the extent of tensors with a place for each row of each sequence.
+  Index extent() const { return padded_to_ > 0 ? padded_to_ : longest_; }
   /// Returns the device of the index tensors.
   Device device() const { return begin_.device(); }
   const Tensor<int>& begin() const { return begin_; }        ///< [B] first row of each
@@ -103,11 +105,10 @@ class Sequences {
   bool fill_all_rows() const { return fill_all_rows_; }
 
   /// Returns which positions of a padded batch hold rows of each sequence: true at real tokens, false at padding. T is
-  /// padded_to(), or longest() when packed. from_mask(cast<int>(mask())) gives the same sequences, padded. The result
-  /// is on device().
+  /// extent(). from_mask(cast<int>(mask())) gives the same sequences, padded. The result is on device().
   Tensor<bool> mask() const {  // [B, T]
     require_on_host();
-    const Index T = padded_to_ > 0 ? padded_to_ : longest_;
+    const Index T = extent();
     std::vector<bool> real(static_cast<std::size_t>(count() * T), false);
     for (Index b = 0; b < count(); ++b) {
       const auto n = static_cast<std::size_t>(b);

@@ -101,7 +101,7 @@ void max_rows_backward(Cuda, View<const int, 1> begin, View<const int, 1> length
                        View<const Index, 2> position, View<T, 2> dx);
 
 // --- rows (cuda/softmax.cu, layer_norm.cu, residual_layer_norm.cu, rms_norm.cu, cross_entropy.cu, embed.cu,
-//     embed_layer_norm.cu, token_positions.cu, gated.cu, rotary.cu) ---
+//     embed_layer_norm.cu, token_positions.cu, gated.cu, rotary.cu, disentangled_bias.cu) ---
 
 // Computes F, which is Softmax or LogSoftmax, along the middle axis.
 template <class F, OnGpu T>
@@ -177,6 +177,13 @@ void rotary_table(Cuda, const RotaryFrequencies& frequencies, View<float, 2> tab
 template <OnGpu T>
 void rotary(Cuda, View<const T, 2> x, View<const float, 2> table, View<const int, 1> position, Index rotated, bool back,
             View<T, 2> y);
+
+template <OnGpu T>
+void disentangled_bias(Cuda, View<const T, 3> a, View<const T, 3> z, View<const int, 1> column,
+                       View<const int, 1> begin, View<const int, 1> length, float scale, View<T, 4> bias);
+template <OnGpu T>
+void disentangled_bias_backward(Cuda, View<const T, 4> dbias, View<const int, 1> first, View<const int, 1> begin,
+                                View<const int, 1> length, float scale, View<T, 3> da, View<T, 3> dz);
 
 // The rows `ids` of a table. Without ids, they are all row 0.
 template <OnGpu T>

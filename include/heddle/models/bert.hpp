@@ -43,7 +43,7 @@ struct BertEmbeddings {
         longest(config.positions),
         dropout(config.dropout) {
     heddle::detail::require_fraction("BertEmbeddings", "dropout", dropout);
-    if (!config.has_rotary()) positions.emplace(config.positions, config.E(), random, position_options(config));
+    if (config.has_position_table()) positions.emplace(config.positions, config.E(), random, position_options(config));
     if (config.types > 0 && detail::form_of(config.family).has_types) types.emplace(config.types, config.E(), random);
     detail::draw_as_bert(*this, random, config.deviation);
     words.clear_padding();
@@ -173,17 +173,21 @@ struct BertLayer {
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences, Random* random = nullptr) const {  // [N, D]
     return (*this)(x, sequences, AttentionOptions<A>(), random);
   }
-  /// Applies the layer with a bias of the attention, and if options.keys is given, tokens attend to the rows of these
-  /// sequences of x only. Other options must have their defaults. @throws ShapeError and Error as above and as
-  /// attention() does.
+  /// Applies the layer with a bias of the attention, or with the embeddings of distances that DeBERTa has. If
+  /// options.keys is given, tokens attend to the rows of these sequences of x only. Other options must have their
+  /// defaults. @throws ShapeError and Error as above and as attention() and disentangled_bias() do.
   template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences, AttentionOptions<A> options,
-                       Random* random = nullptr) const {  // [N, D]
+                       Random* random = nullptr, const nn::DistanceRows<A>* distances = nullptr) const {  // [N, D]
     options.dropout = attention_dropout;
     options.random = random;
-    const Tensor<A> attended =
-        options.keys ? attention.among(*options.keys, x, sequences, options) : attention(x, sequences, options);
-    return after_attention(x, attended, random);
+    const auto attend = [&] {
+      if (distances)
+        return attention.disentangled(x, sequences,
+                                      {heddle::dropout(distances->rows, dropout, random), distances->columns}, options);
+      return options.keys ? attention.among(*options.keys, x, sequences, options) : attention(x, sequences, options);
+    };
+    return after_attention(x, attend(), random);
   }
   template <std::integral A>
   void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
@@ -201,9 +205,9 @@ struct BertLayer {
 
   /// Returns the attention's queries, keys and weights for the layer's input x, without dropout.
   template <Floating A>
-  nn::AttentionRecord<A> record(const Tensor<A>& x, const Sequences& sequences,
-                                const Tensor<A>& bias = {}) const {  // [N, D]
-    return attention.record(x, sequences, {.bias = bias});
+  nn::AttentionRecord<A> record(const Tensor<A>& x, const Sequences& sequences, const Tensor<A>& bias = {},
+                                const nn::DistanceRows<A>* distances = nullptr) const {  // [N, D]
+    return attention.record(x, sequences, {.bias = bias}, {}, distances);
   }
 
   /// Visits the members.
@@ -233,13 +237,15 @@ struct BertLayer {
 };
 
 /// The encoder: embeddings and layers, as in transformers' BertModel without its pooler, DistilBertModel, RobertaModel,
-/// MPNetModel, ElectraModel, AlbertModel, ModernBertModel, NomicBertModel and GteModel without their poolers.
+/// MPNetModel, ElectraModel, AlbertModel, ModernBertModel, NomicBertModel, GteModel and DebertaV2Model without their
+/// poolers.
 template <Floating T = float>
 struct BertEncoder {
   BertConfig config;                                     ///< its sizes
   BertEmbeddings<T> embeddings;                          ///< embedding layer
   std::optional<nn::Linear<T>> projection;               ///< [D, E], after the embeddings of ELECTRA and ALBERT
   std::optional<nn::BucketedPositionBias<T>> distances;  ///< of MPNet's attention, shared by the layers
+  std::optional<nn::DistanceEmbeddings<T>> relative;     ///< embeddings of distances of DeBERTa, shared by the layers
   std::vector<BertLayer<T>> layers;                      ///< the layers with weights (BertConfig::layer_of_pass)
   std::vector<RotaryLayer<T>> rotary_layers;             ///< those of families with rotary positions
   std::optional<nn::LayerNorm<T>> final_norm;            ///< after the layers of ModernBERT
@@ -262,6 +268,11 @@ struct BertEncoder {
       distances.emplace(detail::mpnet_buckets, detail::mpnet_greatest_distance, static_cast<int>(sizes.heads));
       detail::draw_as_bert(*distances, random, sizes.deviation);
     }
+    if (sizes.family == BertFamily::deberta) {
+      relative.emplace(sizes.deberta.buckets, sizes.deberta.greatest_distance, sizes.D, sizes.eps,
+                       sizes.deberta.norms_distances);
+      detail::draw_as_bert(*relative, random, sizes.deviation);
+    }
     if (!sizes.has_rotary()) {
       for (Index i = 0; i < sizes.layers_with_weights(); ++i) layers.emplace_back(sizes, random);
       return;
@@ -278,6 +289,7 @@ struct BertEncoder {
         embeddings(c(other.embeddings)),
         projection(c(other.projection)),
         distances(c(other.distances)),
+        relative(c(other.relative)),
         layers(c(other.layers)),
         rotary_layers(c(other.rotary_layers)),
         final_norm(c(other.final_norm)) {}
@@ -303,7 +315,7 @@ struct BertEncoder {
   template <class A = T>
   Tensor<A> first(const Tensor<int>& ids, const Sequences& sequences,
                   const ForwardOptions<A>& options = {}) const {  // [N] to [B, D]
-    if (config.passes() == 0 || options.hidden_states || sequences.has_empty() || sequences.count() == 0)
+    if (config.passes() == 0 || options.hidden_states || sequences.has_empty() || sequences.count() == 0 || relative)
       return first_rows(forward(ids, sequences, options), sequences);
     const Attending<A> attending(*this, sequences);
     const Index last = config.passes() - 1;
@@ -326,6 +338,7 @@ struct BertEncoder {
     if (*form.encoder_norm) f(form.encoder_norm, self.embeddings.norm);
     f(detail::projection_name(self.config.family), self.projection);
     f(detail::bias_name, self.distances);
+    f("encoder", self.relative);
     const auto visit_layers = [&](auto& all) {
       for (std::size_t i = 0; i < all.size(); ++i) f(detail::layer_name(self.config, static_cast<Index>(i)), all[i]);
     };
@@ -335,19 +348,23 @@ struct BertEncoder {
   }
 
  private:
-  // The attention's inputs that all layers share: a bias of the distances, or the tables of the rotary positions.
+  // The attention's inputs that all layers share: a bias of the distances, the tables of the rotary positions, or the
+  // embeddings of the distances.
   template <Floating A>
   struct Attending {
     const Sequences& sequences;
     const Sequences* keys;
     Tensor<A> bias;  // [1, H, Tq, Tk], or empty
     RotaryTables<A> turns;
+    std::optional<nn::DistanceRows<A>> distances;
 
     Attending(const BertEncoder& encoder, const Sequences& queries, const Sequences* own_keys = nullptr)
         : sequences(queries), keys(own_keys) {
       if (encoder.distances) bias = encoder.distances->template operator()<A>(sequences, keys ? *keys : sequences);
       if (encoder.config.has_rotary()) turns = RotaryTables<A>(encoder.config, sequences);
+      if (encoder.relative && sequences.extent() > 0) distances = encoder.relative->template operator()<A>(sequences);
     }
+    const nn::DistanceRows<A>* distance_rows() const { return distances ? &*distances : nullptr; }
   };
 
   const BertLayer<T>& layer_of_pass(Index i) const { return layers[static_cast<std::size_t>(config.layer_of_pass(i))]; }
@@ -374,8 +391,9 @@ struct BertEncoder {
         x = layer(x, sequences, attending.turns, o.random, attending.keys);
       } else {
         const BertLayer<T>& layer = layer_of_pass(i);
-        o.record(layer, x, sequences, attending.bias);
-        x = layer(x, sequences, {.bias = attending.bias, .keys = attending.keys}, o.random);
+        const nn::DistanceRows<A>* const of_distances = attending.distance_rows();
+        o.record(layer, x, sequences, attending.bias, of_distances);
+        x = layer(x, sequences, {.bias = attending.bias, .keys = attending.keys}, o.random, of_distances);
       }
       if (o.hidden_states) o.hidden_states->push_back(x);
     }
@@ -426,6 +444,11 @@ struct BertClassifier {
     if (head) return classifier(dropout((*head)(pooled(ids, sequences, options)), p, options.random));
     Tensor<A> x = encoder.template first<A>(ids, sequences, options);  // [B, D]
     if (form.drops_first_row) x = dropout(x, p, options.random);
+    if (config().family == BertFamily::deberta) {
+      x = nn::activated((*pooler)(dropout(x, config().deberta.pooler_dropout, options.random)),
+                        config().deberta.pooler_activation);
+      return classifier(dropout(x, p, options.random));
+    }
     x = (*pooler)(x);
     switch (form.between) {
       case detail::FamilyForm::relu: x = relu(x); break;
@@ -516,6 +539,7 @@ struct BertTokenClassifier {
   static double dropout_of(const BertConfig& config, TokenHead kind) {
     if (config.family == BertFamily::distilbert)
       return kind == TokenHead::labels ? config.dropout : config.answer_dropout;
+    if (config.family == BertFamily::deberta) return kind == TokenHead::labels ? config.dropout : 0;
     const bool drops = kind == TokenHead::labels || config.family == BertFamily::modernbert;
     return drops ? config.classifier_dropout : 0;
   }

@@ -17,7 +17,8 @@ enum class BertFamily {
   albert,      ///< Lan et al. 2020: narrower embeddings, layers that share weights, no dropout of their result
   modernbert,  ///< Warner et al. 2024: rotary positions, local attention, gated units, norms before the sublayers
   nomic,       ///< Nussbaum et al. 2024: rotary positions, gated units, no biases in linear maps
-  gte          ///< Zhang et al. 2024: rotary positions, gated units
+  gte,         ///< Zhang et al. 2024: rotary positions, gated units
+  deberta      ///< He et al. 2021: disentangled attention, no table of positions
 };
 
 /// The options that only families with rotary positions have. The defaults are those of ModernBERT-base.
@@ -43,6 +44,18 @@ struct RotaryConfig {
   bool operator==(const RotaryConfig&) const = default;
 };
 
+/// What only DeBERTa has; the defaults are those of deberta-v3-base.
+struct DebertaConfig {
+  Index buckets = 256;            ///< buckets of distances in each direction; 0: each distance has an embedding
+  Index greatest_distance = 512;  ///< the distance from which on all share an embedding
+  bool norms_distances = true;    ///< whether the embeddings of distances pass a norm
+  double pooler_dropout = 0;      ///< dropout before the first linear map of a classifier
+  nn::Activation pooler_activation = nn::Activation::gelu;  ///< between the linear maps of a classifier
+
+  /// Compares all members.
+  bool operator==(const DebertaConfig&) const = default;
+};
+
 /// The sizes and dropout probabilities of an encoder; the defaults are those of bert-base-uncased.
 struct BertConfig {
   BertFamily family = BertFamily::bert;  ///< which of the models it is
@@ -65,6 +78,7 @@ struct BertConfig {
   Index groups = 1;                 ///< of ALBERT: each has the weights of layers / groups layers
   Index inner_layers = 1;           ///< of ALBERT: layers that follow each other in each of `layers`
   RotaryConfig rotary = {};         ///< of ModernBERT, NomicBERT and GTE
+  DebertaConfig deberta = {};       ///< of DeBERTa
 
   /// Returns E, the width of the embeddings, which a linear map widens to D.
   Index E() const { return embedding_width > 0 && has_narrow_embeddings() ? embedding_width : D; }
@@ -74,6 +88,8 @@ struct BertConfig {
   bool has_rotary() const {
     return family == BertFamily::modernbert || family == BertFamily::nomic || family == BertFamily::gte;
   }
+  /// Returns whether embeddings of positions are added to those of words.
+  bool has_position_table() const { return !has_rotary() && family != BertFamily::deberta; }
   /// Returns the row of the table of positions for the first token of a text. In RoBERTa and MPNet it follows that of
   /// padding_id.
   Index first_position() const { return counts_from_padding() ? padding_id.value_or(0) + 1 : 0; }
@@ -284,6 +300,16 @@ inline const FamilyForm& form_of(BertFamily family) {
     form.decodes_with_gelu = true;
     return form;
   }();
+  static constexpr FamilyForm deberta = [] {
+    FamilyForm form = bert;
+    form.name = "deberta";
+    form.query = "attention.self.query_proj";
+    form.key = "attention.self.key_proj";
+    form.value = "attention.self.value_proj";
+    form.pooler = "";
+    form.dense = "pooler.dense";
+    return form;
+  }();
   switch (family) {
     case BertFamily::distilbert: return distilbert;
     case BertFamily::roberta: return roberta;
@@ -293,6 +319,7 @@ inline const FamilyForm& form_of(BertFamily family) {
     case BertFamily::modernbert: return modernbert;
     case BertFamily::nomic: return nomic;
     case BertFamily::gte: return gte;
+    case BertFamily::deberta: return deberta;
     case BertFamily::bert: break;
   }
   return bert;

@@ -84,6 +84,16 @@ inline constexpr ModelType model_types[] = {
       .attention_dropout = 0,
       .rotary = {.norm_first = false, .global_base = 1000, .global_every = 1, .norm_bias = true, .head_bias = true}}},
     {"gte", "Gte", gte_defaults},
+    {"deberta-v2",
+     "DebertaV2",
+     {.family = BertFamily::deberta,
+      .vocabulary = 128100,
+      .D = 1536,
+      .layers = 24,
+      .heads = 24,
+      .ff_width = 6144,
+      .types = 0,
+      .eps = 1e-7}},
     {"new", "Gte", gte_defaults}};  // the name of GTE before version 5 of transformers
 
 // Returns the type of a name, or nullptr.
@@ -117,7 +127,7 @@ struct PretrainedConfig {
   /// Returns the sizes of a pre-norm encoder, otherwise nullptr.
   const PreNormConfig* pre_norm() const { return std::get_if<PreNormConfig>(&sizes); }
   /// Returns the file's model_type: bert, distilbert, roberta, xlm-roberta, camembert, mpnet, electra, albert,
-  /// modernbert, nomic_bert, gte, new or heddle-prenorm.
+  /// modernbert, nomic_bert, gte, new, deberta-v2 or heddle-prenorm.
   std::string model_type() const {
     return bert() ? detail::model_type_of(bert()->family, json).name : "heddle-prenorm";
   }
@@ -201,9 +211,10 @@ inline ConfigKeys config_keys(BertFamily family) {
           "hidden_act",
           "hidden_dropout_prob",
           "attention_probs_dropout_prob",
-          family == BertFamily::mpnet    ? nullptr
-          : family == BertFamily::albert ? "classifier_dropout_prob"
-                                         : "classifier_dropout"};
+          family == BertFamily::mpnet     ? nullptr
+          : family == BertFamily::albert  ? "classifier_dropout_prob"
+          : family == BertFamily::deberta ? "cls_dropout"
+                                          : "classifier_dropout"};
 }
 
 // Reads the base of rotary positions and the divisor of their frequencies, which all layers have.
@@ -228,6 +239,44 @@ inline void read_rotary_scale(const io::JsonObject& config, BertConfig& c) {
   } else if (config.has("rope_scaling")) {
     read(io::JsonObject(config.object("rope_scaling"), config.file(), "'rope_scaling'"), "rope_type");
   }
+}
+
+// Reads what only DeBERTa has. Its older names are those of version 2 of the model.
+inline void read_deberta(const io::JsonObject& config, BertConfig& c) {
+  DebertaConfig& d = c.deberta;
+  const auto must_be = [&](const char* key, bool expected, bool absent) {
+    require<FileError>(config.boolean_or(key, absent) == expected, config.file(), ": '", key, "' must be ",
+                       expected ? "true" : "false", "; heddle reads DeBERTa with disentangled attention alone");
+  };
+  must_be("relative_attention", true, false);
+  must_be("share_att_key", true, false);
+  must_be("position_biased_input", false, true);
+  require<FileError>(!config.has("conv_kernel_size") || config.count("conv_kernel_size", 0, most_size) == 0,
+                     config.file(), ": 'conv_kernel_size' is not 0; heddle reads DeBERTa without convolutions");
+  config.count_or("embedding_size", c.D, c.D, c.D);
+  config.count_or("pooler_hidden_size", c.D, c.D, c.D);
+  config.count_or("attention_head_size", c.D / c.heads, c.D / c.heads, c.D / c.heads);
+  const nlohmann::json kinds = config.has("pos_att_type") ? config.at("pos_att_type") : nlohmann::json();
+  const auto has_kind = [&](const char* kind) {
+    if (kinds.is_string()) return kinds.get_ref<const std::string&>().find(kind) != std::string::npos;
+    return kinds.is_array() && std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+  };
+  require<FileError>(has_kind("c2p") && has_kind("p2c"), config.file(), ": 'pos_att_type' is ",
+                     io::printable(kinds.dump(), 60), " but must have c2p and p2c");
+  const auto or_none = [&](const char* key, Index none) {  // -1 stands for none, as in transformers
+    if (config.has(key) && config.at(key) == -1) return none;
+    return config.count_or(key, none, 0, most_size);
+  };
+  d.buckets = or_none("position_buckets", 0);
+  d.greatest_distance = or_none("max_relative_positions", 0);
+  if (d.greatest_distance == 0) d.greatest_distance = c.positions;
+  require<FileError>(
+      d.buckets == 0 || (d.buckets >= 4 && d.buckets % 2 == 0 && d.buckets / 2 + 2 <= d.greatest_distance),
+      config.file(), ": 'position_buckets' is ", d.buckets, " but must be even and from 4 to ",
+      2 * (d.greatest_distance - 2), ", for distances up to ", d.greatest_distance);
+  d.norms_distances = config.text_or("norm_rel_ebd", "none").find("layer_norm") != std::string::npos;
+  d.pooler_dropout = read_dropout(config, "pooler_dropout", d.pooler_dropout);
+  d.pooler_activation = read_activation(config, "pooler_hidden_act", d.pooler_activation);
 }
 
 // Refuses what folders of NomicBERT and GTE before version 5 of transformers may have and heddle does not.
@@ -334,7 +383,7 @@ inline BertConfig read_bert_config(const io::JsonObject& config, const ModelType
   require<FileError>(c.positions > 0, config.file(), ": 'max_position_embeddings' is ", rows,
                      ", which leaves no position for a token: positions are counted from 'pad_token_id', ",
                      c.padding_id.value_or(0), ", plus 1");
-  if (c.family == BertFamily::gte)
+  if (c.family == BertFamily::gte || c.family == BertFamily::deberta)
     c.types = config.count_or("type_vocab_size", c.types, 0, most_size);
   else if (form_of(c.family).has_types)
     read_size(c.types, "type_vocab_size");
@@ -360,6 +409,7 @@ inline BertConfig read_bert_config(const io::JsonObject& config, const ModelType
   if (c.family == BertFamily::mpnet)
     config.count_or("relative_attention_num_buckets", mpnet_buckets, mpnet_buckets, mpnet_buckets);
   require_heads(config, c.D, c.heads);
+  if (c.family == BertFamily::deberta) read_deberta(config, c);
   if (c.has_rotary()) require_rotary_heads(config, c);
   if (is_modern) {
     read_modern(config, c);
@@ -439,6 +489,7 @@ struct NamedEncoder {
 // transformers. It returns an empty name for buffers of positions, which are left out.
 inline auto bert_names(const io::WeightFiles& files, BertFamily family) {
   const std::string prefix = std::string(encoder_name(family)) + '.';
+  const std::string head = std::string(form_of(family).dense) + '.';
   const bool bare = files.has("embeddings." + std::string(form_of(family).words) + ".weight");
   return [=](const std::string& stored) -> std::string {
     std::string name = stored;
@@ -454,7 +505,7 @@ inline auto bert_names(const io::WeightFiles& files, BertFamily family) {
     if (bare)
       for (const char* part : {"embeddings.", "embeddings_project.", "emb_ln.", "encoder.", "transformer.", "pooler.",
                                "layers.", "final_norm."})
-        if (name.starts_with(part)) return prefix + name;
+        if (name.starts_with(part) && !name.starts_with(head)) return prefix + name;
     return name;
   };
 }
@@ -470,7 +521,7 @@ inline PretrainedConfig parse_config(std::string content, const std::string& pat
   const detail::ModelType* const type = detail::find_model_type(name);
   require<FileError>(type || name == "heddle-prenorm", config.file(), ": 'model_type' is ", io::quoted_name(name),
                      "; heddle reads bert, distilbert, roberta, xlm-roberta, camembert, mpnet, electra, albert, "
-                     "modernbert, nomic_bert, gte, new and heddle-prenorm");
+                     "modernbert, nomic_bert, gte, new, deberta-v2 and heddle-prenorm");
   PretrainedConfig c{BertConfig(), detail::read_labels(config), config.json(), detail::read_problem(config)};
   if (type)
     c.sizes = detail::read_bert_config(config, *type);
@@ -552,7 +603,8 @@ inline void require_sizes(const PretrainedConfig& config, const std::string& fol
   const std::string encoder = std::string(form.name) + '.';
   const io::WeightSource source = files.weights(detail::bert_names(files, b.family));
   check(source, encoder + "embeddings." + form.words + ".weight", {b.vocabulary, b.E()});
-  if (!b.has_rotary()) check(source, encoder + "embeddings.position_embeddings.weight", {b.position_rows(), b.E()});
+  if (b.has_position_table())
+    check(source, encoder + "embeddings.position_embeddings.weight", {b.position_rows(), b.E()});
   if (b.types > 0) check(source, encoder + "embeddings.token_type_embeddings.weight", {b.types, b.E()});
   if (b.has_projection()) check(source, encoder + detail::projection_name(b.family) + ".weight", {b.D, b.E()});
   for (Index layer = 0; layer < b.layers_with_weights(); ++layer) {
@@ -736,6 +788,20 @@ inline void set_rotary_scale(nlohmann::json& json, const BertConfig& b) {
   json["rope_parameters"]["factor"] = b.rotary.divisor;
 }
 
+// Sets what only DeBERTa has.
+inline void set_deberta(nlohmann::json& json, const BertConfig& b) {
+  const DebertaConfig& d = b.deberta;
+  json["relative_attention"] = json["share_att_key"] = true;
+  json["position_biased_input"] = false;
+  json["pos_att_type"] = {"p2c", "c2p"};
+  json["position_buckets"] = d.buckets > 0 ? d.buckets : -1;
+  json["max_relative_positions"] = d.greatest_distance == b.positions ? -1 : d.greatest_distance;
+  json["norm_rel_ebd"] = d.norms_distances ? "layer_norm" : "none";
+  json["pooler_hidden_size"] = b.D;
+  json["pooler_dropout"] = d.pooler_dropout;
+  set_activation(json, "pooler_hidden_act", d.pooler_activation);
+}
+
 inline void set_sizes(nlohmann::json& json, const BertConfig& b) {
   const ConfigKeys keys = config_keys(b.family);
   json["vocab_size"] = b.vocabulary;
@@ -753,6 +819,7 @@ inline void set_sizes(nlohmann::json& json, const BertConfig& b) {
   if (keys.classifier_dropout) json[keys.classifier_dropout] = b.classifier_dropout;
   if (b.family == BertFamily::modernbert) return set_modern(json, b);
   if (b.has_rotary()) set_rotary_scale(json, b);
+  if (b.family == BertFamily::deberta) set_deberta(json, b);
   if (b.family == BertFamily::distilbert)
     json["qa_dropout"] = b.answer_dropout;
   else
@@ -805,7 +872,7 @@ inline auto sizes_of(const BertConfig& c) {
   RotaryConfig rotary = c.rotary;
   rotary.ff_dropout = 0;
   return std::tuple(c.family, c.vocabulary, c.D, c.layers, c.heads, c.ff_width, c.positions, c.position_rows(), c.types,
-                    c.activation, c.eps, c.E(), c.groups, c.inner_layers, rotary);
+                    c.activation, c.eps, c.E(), c.groups, c.inner_layers, rotary, c.deberta);
 }
 inline auto sizes_of(const PreNormConfig& c) {
   return std::tuple(c.vocabulary, c.D, c.layers, c.heads, c.ff_width, c.positions);

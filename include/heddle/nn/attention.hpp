@@ -1,6 +1,8 @@
 #pragma once
 #include <heddle/nn/linear.hpp>
+#include <heddle/nn/relative_positions.hpp>
 #include <heddle/ops/attention/attention.hpp>
+#include <heddle/ops/matmul.hpp>
 #include <heddle/ops/padded.hpp>
 #include <heddle/ops/rotary.hpp>
 #include <heddle/ops/rows.hpp>
@@ -54,6 +56,17 @@ struct MultiHeadAttention {
     options.keys = &keys;
     return attend(x, sequences, options, table);
   }
+  /// Returns the disentangled attention of x (He et al. 2021) to itself or, as among() does, to those of options.keys.
+  /// A score is the sum of the products of query and key, of the query and the key of the distance, and of the key and
+  /// the query of the distance, divided by sqrt(3 K). The embeddings of distances pass the same linear map as x. The
+  /// bias of the scores takes T^2 numbers for each head and sequence; the options must have neither scale nor bias.
+  /// @throws ShapeError and Error as above and as disentangled_bias() does.
+  template <Floating A>
+  Tensor<A> disentangled(const Tensor<A>& x,  // [N, D] or [B, T, D]
+                         const Sequences& sequences, const DistanceRows<A>& distances,
+                         const AttentionOptions<A>& options = {}) const {
+    return attend(x, sequences, options, Tensor<Acc<A>>(), &distances);
+  }
   /// Returns the attention of `rows`, which are first_rows(x, sequences), to the sequences. Computes keys and values
   /// for all rows of x. A bias is that of the first queries, [1, H, 1, T]. @throws ShapeError, IndexError and Error as
   /// above.
@@ -85,12 +98,14 @@ struct MultiHeadAttention {
   /// Error as above.
   template <Floating A>
   AttentionRecord<A> record(const Tensor<A>& x, const Sequences& sequences, AttentionOptions<A> options = {},
-                            const Tensor<Acc<A>>& table = {}) const {  // [N, D]
+                            const Tensor<Acc<A>>& table = {},
+                            const DistanceRows<A>* distances = nullptr) const {  // [N, D]
     require_rank("MultiHeadAttention::record", {"x", x}, 2);
     require_own_keys(options);
     options.heads = heads;
     const Tensor<A> all = product(x, sequences, table);
     const Index each = all.dim(1) / 3;
+    if (distances) add_distances(all, sequences, *distances, options);
     return {slice(all, 1, 0, each), slice(all, 1, each, 2 * each),
             attention_weights(columns(all, 0, each), columns(all, each, each), sequences, options)};
   }
@@ -112,13 +127,30 @@ struct MultiHeadAttention {
     const Tensor<A> all = qkv(x);
     return table ? rotary(all, table, sequences, {.heads = 3 * heads, .rotated = 2 * heads}) : all;
   }
+  // Sets scale and bias of disentangled attention.
+  template <Floating A>
+  void add_distances(const Tensor<A>& all, const Sequences& sequences, const DistanceRows<A>& distances,
+                     AttentionOptions<A>& options) const {
+    require(!options.scale && !options.bias, "MultiHeadAttention: disentangled attention has its own scale and bias");
+    const Tensor<A> positions = qkv(distances.rows);  // [R, 3 * H * K]
+    const Index each = all.dim(1) / 3, K = each / heads;
+    const auto part = [&](const Tensor<A>& of, Index first) {  // [rows, H * K] to [H, rows, K]
+      return permute(reshape(slice(of, 1, first, first + each), Shape{of.dim(0), heads, K}), {1, 0, 2});
+    };
+    options.scale = 1 / std::sqrt(3.0 * static_cast<double>(K));
+    options.bias = disentangled_bias(matmul(part(all, 0), part(positions, each), {.transpose_b = true}),
+                                     matmul(part(all, each), part(positions, 0), {.transpose_b = true}),
+                                     distances.columns, sequences, *options.scale);  // [B, H, T, T]
+    if (options.keys) options.bias = slice(options.bias, 3, 0, options.keys->extent());
+  }
   template <Floating A>
   Tensor<A> attend(const Tensor<A>& x, const Sequences& sequences, AttentionOptions<A> options,
-                   const Tensor<Acc<A>>& table) const {
+                   const Tensor<Acc<A>>& table, const DistanceRows<A>* distances = nullptr) const {
     require<ShapeError>(x.rank() >= 2, "MultiHeadAttention: x must be [N, D] or [B, T, D], got ", x.shape());
     options.heads = heads;
     const Tensor<A> all = product(heddle::detail::rows_of_batch(x, sequences), sequences, table);
     const Index each = all.dim(-1) / 3;
+    if (distances) add_distances(all, sequences, *distances, options);
     const Tensor<A> y = out(attention(columns(all, 0, each), columns(all, each, each), columns(all, 2 * each, each),
                                       sequences, options));  // [N, D]
     return heddle::detail::rows_as_given(y, x.shape(), sequences);

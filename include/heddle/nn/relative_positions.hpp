@@ -5,9 +5,13 @@
 #include <heddle/core/sequences.hpp>
 #include <heddle/nn/clone.hpp>
 #include <heddle/nn/init.hpp>
+#include <heddle/nn/layer_norm.hpp>
+#include <heddle/ops/disentangled_bias.hpp>
+#include <heddle/ops/dropout.hpp>
 #include <heddle/ops/embed.hpp>
 #include <heddle/ops/permute.hpp>
 #include <heddle/ops/reshape.hpp>
+#include <heddle/ops/slice.hpp>
 
 namespace heddle::nn {
 
@@ -19,8 +23,7 @@ namespace detail {
 template <class A, class T, class RowOf>
 Tensor<A> bias_of_distances(const Parameter<T>& table, const Sequences& queries, const Sequences& keys,
                             RowOf&& row_of) {
-  const auto extent = [](const Sequences& s) { return s.padded_to() ? s.padded_to() : s.longest(); };
-  const Index Tq = extent(queries), Tk = extent(keys);
+  const Index Tq = queries.extent(), Tk = keys.extent();
   std::vector<int> of_distance;  // for the distances from 1 - Tq to Tk - 1
   for (Index distance = 1 - Tq; distance < Tk; ++distance) of_distance.push_back(static_cast<int>(row_of(distance)));
   Tensor<int> rows({Tq * Tk});
@@ -122,6 +125,78 @@ struct BucketedPositionBias {
     require<ShapeError>(buckets / 4 < greatest && greatest < limit, "BucketedPositionBias: greatest must be in (",
                         buckets / 4, ", 2^30), got ", greatest);
     return buckets;
+  }
+};
+
+/// The embeddings of the distances in a batch, for the disentangled attention of MultiHeadAttention.
+template <Floating A>
+struct DistanceRows {
+  Tensor<A> rows;           ///< [R, D], one for each column
+  DistanceColumns columns;  ///< which row each distance has
+};
+
+/// The embeddings of distances that the layers of a DeBERTa share (He et al. 2021). A distance is the query's position
+/// minus the key's. The distances up to half of the buckets have a bucket each, and the rest of the buckets grow as the
+/// logarithm up to `greatest`; without buckets, each distance has its own row. Row span + bucket is for a bucket, and
+/// distances beyond the table share its ends.
+template <Floating T = float>
+struct DistanceEmbeddings {
+  Parameter<T> weight;               ///< [2 * span, D]
+  std::optional<LayerNorm<T>> norm;  ///< over each row
+  bool has_buckets;                  ///< whether distances share buckets
+  Index greatest;                    ///< the distance from which on all share a bucket
+
+  /// Initializes to zeros. The span is the number of buckets, or `greatest` without buckets (0). @throws ShapeError for
+  /// a D below 1, and unless the number of buckets is even, from 0 to 2^29, and at least 4 if it is not 0, and greatest
+  /// is in [buckets / 2 + 2, 2^29), or in [1, 2^29) without buckets; Error for an eps that is negative or not finite.
+  DistanceEmbeddings(Index buckets, Index greatest_distance, Index D, double eps, bool has_norm)
+      : weight(constant_init<T>(
+            {2 * checked_span(buckets, greatest_distance), require_size("DistanceEmbeddings", "D", D)}, 0)),
+        has_buckets(buckets > 0),
+        greatest(greatest_distance) {
+    if (has_norm) norm.emplace(D, eps);
+  }
+  /// Copies the members of `other` for clone().
+  DistanceEmbeddings(const DistanceEmbeddings& other, Cloning& c)
+      : weight(c(other.weight)), norm(c(other.norm)), has_buckets(other.has_buckets), greatest(other.greatest) {}
+
+  /// Returns the number of rows for distances of one direction.
+  Index span() const { return weight.shape()[0] / 2; }
+  /// Returns the row of a distance.
+  Index row_of(Index distance) const { return std::clamp(bucket(distance) + span(), Index{0}, 2 * span() - 1); }
+  /// Returns the embeddings of the distances within sequences. @throws ShapeError if all sequences are empty.
+  template <class A = T>
+  DistanceRows<A> operator()(const Sequences& sequences) const {
+    DistanceColumns columns(
+        sequences.extent(), [&](Index distance) { return row_of(distance); }, weight.device());
+    const Tensor<A> rows = slice(weight.template as<A>(), 0, columns.offset, columns.offset + columns.count());
+    return {norm ? (*norm)(rows) : rows, std::move(columns)};
+  }
+
+  /// Visits the members.
+  static void visit(auto& self, auto&& f) {
+    f("rel_embeddings.weight", self.weight);
+    f("LayerNorm", self.norm);
+  }
+
+ private:
+  Index bucket(Index distance) const {
+    const Index half = span() / 2, d = std::abs(distance);
+    if (!has_buckets || d <= half) return distance;
+    const float of_half = static_cast<float>(half);  // in float, as the original computes it
+    const float part = std::log(static_cast<float>(d) / of_half) /
+                       std::log(static_cast<float>(static_cast<double>(greatest - 1) / static_cast<double>(half)));
+    const Index beyond = static_cast<Index>(std::ceil(part * static_cast<float>(half - 1))) + half;
+    return distance > 0 ? beyond : -beyond;
+  }
+  static Index checked_span(Index buckets, Index greatest) {
+    constexpr Index limit = Index{1} << 29;  // rows are numbered by int
+    require<ShapeError>(buckets == 0 || (4 <= buckets && buckets <= limit && buckets % 2 == 0),
+                        "DistanceEmbeddings: buckets must be 0 or even and from 4 to 2^29, got ", buckets);
+    const Index least = buckets > 0 ? buckets / 2 + 2 : 1;
+    require<ShapeError>(least <= greatest && greatest < limit, "DistanceEmbeddings: greatest must be in [", least,
+                        ", 2^29), got ", greatest);
+    return buckets > 0 ? buckets : greatest;
   }
 };
 

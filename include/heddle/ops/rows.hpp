@@ -190,7 +190,7 @@ template <class T>
 Tensor<T> unpack(const Tensor<T>& rows,         // [N, ...]
                  const Sequences& sequences) {  // of the N rows
   require_rows("unpack", {"rows", rows}, sequences);
-  const Index B = sequences.count(), longest = sequences.padded_to() ? sequences.padded_to() : sequences.longest();
+  const Index B = sequences.count(), longest = sequences.extent();
   const Sequences to = Sequences::padded(sequences.lengths(), longest);
   return detail::move_rows(
       "unpack", rows, detail::split_rows(rows.shape(), B, longest), rows.dim(0), B * longest,  // [B, T, ...]

@@ -131,8 +131,7 @@ requires Floating<typename Q::Element> Tensor<typename Q::Element> attention_wei
   using T = typename Q::Element;
   const detail::AttentionCall<T> call("attention_weights", q_rows, k_rows, sequences, options);
   const ColumnSlice<T>& k = call.k;
-  const auto extent = [](const Sequences& s) { return s.padded_to() ? s.padded_to() : s.longest(); };
-  Tensor<T> weights({sequences.count(), call.heads, extent(call.queries), extent(call.keys)}, k.device());
+  Tensor<T> weights({sequences.count(), call.heads, call.queries.extent(), call.keys.extent()}, k.device());
   dispatch(k.x, [&](auto device) {
     kernel::attention_weights(device, call.plan(), kernel::matrix_view(call.q), kernel::matrix_view(k),
                               view<4>(weights));

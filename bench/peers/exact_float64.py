@@ -1,11 +1,12 @@
-"""Lets transformers' ModernBERT, NomicBERT and GTE compute in float64 what they round to float32: rotations, their cosines and sines, and
-softmax. Frequencies and angles stay in float32; PyTorch's powers in float32 may be wrong in the last bit, so they are rounded from float64
-here.
+"""Lets models of transformers compute in float64 what they round to float32: rotations, their cosines and sines, and softmax of ModernBERT,
+NomicBERT and GTE, and the scale of DeBERTa's scores. Frequencies and angles stay in float32; PyTorch's powers in float32 may be wrong in
+the last bit, so they are rounded from float64 here.
 """
 
 import contextlib
 
 import torch
+from transformers.models.deberta_v2 import modeling_deberta_v2 as deberta
 from transformers.models.gte import modeling_gte as gte
 from transformers.models.modernbert import modeling_modernbert as modern
 from transformers.models.nomic_bert import modeling_nomic_bert as nomic
@@ -37,7 +38,13 @@ def attention(module, query, key, value, attention_mask, scaling, dropout=0.0, *
     return (weights @ value).transpose(1, 2).contiguous(), weights
 
 
+def scale(query, factor):
+    """Replaces scaled_size_sqrt."""
+    return torch.tensor(query.shape[-1] * factor, dtype=query.dtype).sqrt()
+
+
 EXACT = {
+    (deberta, "scaled_size_sqrt"): scale,
     (modern, "apply_rotary_pos_emb"): rotated,
     (modern, "eager_attention_forward"): attention,
     (modern.ModernBertRotaryEmbedding, "forward"): tables,
@@ -47,7 +54,7 @@ EXACT = {
 
 
 @contextlib.contextmanager
-def exact_rotary(dtype):
+def exact_float64(dtype):
     """Replaces the functions of transformers for models in float64, until the block ends."""
     before = {place: getattr(*place) for place in EXACT} if dtype == torch.float64 else {}
     for place in before:
