@@ -10,6 +10,7 @@
  save      a folder that heddle saved, opened by transformers: warnings and logits
  embed     sentence embeddings against the same pooling in float64
  speed     DistilBERT, forward and training step, 8x128 and SST-2's lengths; heddle and PyTorch take turns, each with 2 threads
+ relatives the same for each other architecture at base size, and ModernBERT with 2 texts of 4,096 tokens
  bf16      forward of 4x512 in bf16 against PyTorch's autocast, in turns
  latency   one text of 20 tokens through BERT-base, 1 and 2 threads, against PyTorch and ONNX Runtime, in turns
  memory    peak resident memory of loading BERT-base
@@ -33,7 +34,7 @@ import warnings
 
 import pre_norm_model
 import torch
-from bert_folders import BASE, BERT_BASE, DISTILBERT_BASE, ODD, Case, load_classifier, make_folder
+from bert_folders import BASE, BERT_BASE, DISTILBERT_BASE, ODD, RELATIVES_BASE, Case, load_classifier, make_folder
 from comparison import THREADS, Program, check, compare_losses, finals_of, make_parser
 from sst2_train import read_rows
 from tokens import Tokenizer
@@ -41,9 +42,10 @@ from torch import nn
 from training import Rows, collate, train
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertTokenizer
 
-CHECKS = ["logits", "training", "prenorm", "save", "embed", "speed", "bf16", "latency", "memory", "pretrain"]
+CHECKS = ["logits", "training", "prenorm", "save", "embed", "speed", "relatives", "bf16", "latency", "memory", "pretrain"]
 LOGIT_BOUND, LOSS_BOUND, EMBEDDING_BOUND = 1e-5, 1e-5, 1e-5
 FULL_BOUND, RAGGED_BOUND, BF16_BOUND, LATENCY_BOUND, MEMORY_BOUND = 1.0, 2.5, 1.05, 1.0, 1.1
+RELATIVES_RAGGED_BOUND, LONG_BOUND = 2.0, 3.0
 BF16_ERRORS = 2.0  # the greatest error allowed in bf16, as a multiple of PyTorch's
 STEPS, BATCH, LR, TEXTS, LATENCY_CALLS, LATENCY_TOKENS = 50, 8, 5e-5, 400, 1000, 20
 PRETRAIN_STEPS, LABELLED = 8000, 500
@@ -61,6 +63,10 @@ def row(what, seen, bound, held):
 
 def at_most(what, seen, bound):
     return row(what, f"{seen:.2e}", f"<= {bound:.0e}", seen <= bound)
+
+
+def drawn_batch(texts, tokens):
+    return {"ids": torch.randint(1000, 30000, [texts, tokens], generator=torch.Generator().manual_seed(1)).tolist()}
 
 
 class WithMask(nn.Module):
@@ -382,39 +388,52 @@ class Bench:
                 what = f"embed, {case.name}, {pooling or 'without modules.json'}"
                 yield at_most(what, (ours - exact).abs().max().item() if ours.shape == exact.shape else 9.0, EMBEDDING_BOUND)
 
+    def compare_speed(self, what, folder, batches, bound, calls):
+        """Yields a row for the forward pass and one for the training step."""
+        flags, inputs = self.program.write_batches("speed", batches), [inputs_of(batch, padded=False) for batch in batches]
+
+        def ours(command):
+            return lambda: self.program(command, folder, *flags, "--calls", calls)["seconds"]
+
+        def forward():
+            model = load_classifier(folder)
+            with torch.inference_mode():
+                return time_calls(lambda batch: model(**batch).logits, inputs, calls)
+
+        def step():
+            model = load_classifier(folder).train()
+            optimizer = torch.optim.AdamW(model.parameters(), lr=LR)
+
+            def run(batch):
+                labels = torch.arange(len(batch["input_ids"])) % 2
+                optimizer.zero_grad()
+                model(**batch, labels=labels).loss.backward()
+                optimizer.step()
+
+            return time_calls(run, inputs, calls)
+
+        turns = self.options.turns
+        yield Turns(turns, ours("forward"), PyTorch=forward).row(f"speed, forward, {what}", bound)
+        yield Turns(turns, ours("step"), PyTorch=step).row(f"speed, training step, {what}", bound)
+
+    def ragged(self, texts, count):
+        """Returns batches of SST-2's texts in random order."""
+        rows = self.rows("train.tsv")
+        order = rows.batches(texts, torch.Generator().manual_seed(1))[:count]
+        return [{"ids": [rows.texts[r] for r in part]} for part in order]
+
     def speed(self):
-        folder, rows = self.model(DISTILBERT_BASE), self.rows("train.tsv")
-        generator = torch.Generator().manual_seed(1)
-        full = [{"ids": torch.randint(1000, 30000, [8, 128], generator=generator).tolist()}]
-        order = rows.batches(32, generator)[:8]
-        ragged = [{"ids": [rows.texts[r] for r in part]} for part in order]
-        for name, batches, bound in [("8x128", full, FULL_BOUND), ("SST-2's lengths, 32 texts", ragged, RAGGED_BOUND)]:
-            flags, calls = self.program.write_batches("speed", batches), max(self.options.calls, len(batches))
-            inputs = [inputs_of(batch, padded=False) for batch in batches]
+        folder, calls = self.model(DISTILBERT_BASE), self.options.calls
+        yield from self.compare_speed("8x128", folder, [drawn_batch(8, 128)], FULL_BOUND, calls)
+        yield from self.compare_speed("SST-2's lengths, 32 texts", folder, self.ragged(32, 8), RAGGED_BOUND, max(calls, 8))
 
-            def ours(command):
-                return lambda: self.program(command, folder, *flags, "--calls", calls)["seconds"]
-
-            def forward():
-                model = load_classifier(folder)
-                with torch.inference_mode():
-                    return time_calls(lambda batch: model(**batch).logits, inputs, calls)
-
-            def step():
-                model = load_classifier(folder).train()
-                optimizer = torch.optim.AdamW(model.parameters(), lr=LR)
-
-                def run(batch):
-                    labels = torch.arange(len(batch["input_ids"])) % 2
-                    optimizer.zero_grad()
-                    model(**batch, labels=labels).loss.backward()
-                    optimizer.step()
-
-                return time_calls(run, inputs, calls)
-
-            turns = self.options.turns
-            yield Turns(turns, ours("forward"), PyTorch=forward).row(f"speed, forward, {name}", bound)
-            yield Turns(turns, ours("step"), PyTorch=step).row(f"speed, training step, {name}", bound)
+    def relatives(self):
+        for case in RELATIVES_BASE:
+            folder = self.model(case)
+            yield from self.compare_speed(f"{case.name}, 8x128", folder, [drawn_batch(8, 128)], FULL_BOUND, 2)
+            yield from self.compare_speed(f"{case.name}, SST-2", folder, self.ragged(32, 2), RELATIVES_RAGGED_BOUND, 2)
+            if case.family == "modernbert":
+                yield from self.compare_speed(f"{case.name}, 2x4096", folder, [drawn_batch(2, 4096)], LONG_BOUND, 1)
 
     def bf16(self):
         ids = torch.randint(1000, 30000, [4, 512], generator=torch.Generator().manual_seed(1))
@@ -505,7 +524,7 @@ class Bench:
 def main():
     parser = make_parser(__doc__, CHECKS, vocab="uncased")
     parser.add_argument("--program", required=True, help="path of the program bench/bert_program")
-    parser.add_argument("--turns", type=int, default=5, help="number of turns in `speed`, `bf16` and `latency`")
+    parser.add_argument("--turns", type=int, default=5, help="number of turns in `speed`, `relatives`, `bf16` and `latency`")
     parser.add_argument("--calls", type=int, default=8, help="calls of each side in one turn of `speed` and `bf16`")
     parser.add_argument("--pretrain-steps", type=int, default=PRETRAIN_STEPS)
     parser.add_argument("--epochs", type=int, default=30, help="epochs over the labelled rows in `pretrain`")

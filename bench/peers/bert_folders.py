@@ -39,7 +39,7 @@ SIZES = {  # the names of the sizes in each configuration
 DROPOUTS = {
     **dict.fromkeys(LIKE_BERT, ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout")),
     "mpnet": ("hidden_dropout_prob", "attention_probs_dropout_prob"),
-    "deberta-v2": ("hidden_dropout_prob", "attention_probs_dropout_prob", "cls_dropout"),
+    "deberta-v2": ("hidden_dropout_prob", "attention_probs_dropout_prob"),  # and "cls_dropout", which is the first if it is absent
     "albert": ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob"),
     "distilbert": ("dropout", "attention_dropout", "seq_classif_dropout"),
     "modernbert": ("embedding_dropout", "attention_dropout", "mlp_dropout", "classifier_dropout"),
@@ -97,7 +97,7 @@ RELATIVES_BASE = [
     Case("roberta-base", "roberta", extra={**BEHIND_PADDING, "type_vocab_size": 1}),
     Case("mpnet-base", "mpnet", extra=BEHIND_PADDING),
     Case("electra-base", "electra", extra={"embedding_size": 768}),
-    Case("albert-base", "albert", activation="gelu_new"),
+    Case("albert-base", "albert", activation="gelu_new", extra={"vocab_size": 30522}),
     Case("modernbert-base", "modernbert", layers=22, ff_width=1152, extra=MODERN),
     Case("nomic-base", "nomic_bert", activation="silu"),
     Case("gte-base", "gte", extra={"vocab_size": 30528, "pad_token_id": 0}),
@@ -121,8 +121,8 @@ RELATIVES_ODD = [
     Case("mpnet-128x2", "mpnet", 128, 3, 2, 512, "relu", extra={**BEHIND_PADDING, "layer_norm_eps": 1e-5}),
     Case("electra-48x4", "electra", 48, 3, 4, 96, extra={"embedding_size": 17}),
     Case("electra-20x5", "electra", 20, 2, 5, 7, "gelu_new", extra={"embedding_size": 20}),
-    Case("albert-33x3", "albert", 33, 5, 3, 77, "gelu_new", extra={"embedding_size": 12, "num_hidden_groups": 2, "inner_group_num": 2}),
-    Case("albert-128x2", "albert", 128, 3, 2, 512, "relu", extra={"embedding_size": 128}),
+    Case("albert-33x3", "albert", 33, 5, 3, 77, "gelu_new", extra={"vocab_size": 30522, "embedding_size": 12, "num_hidden_groups": 2, "inner_group_num": 2}),
+    Case("albert-128x2", "albert", 128, 3, 2, 512, "relu", extra={"vocab_size": 30522, "embedding_size": 128}),
     Case("modernbert-36x3", "modernbert", 36, 5, 3, 77, extra={**MODERN, "local_attention": 10}),
     Case("modernbert-128x2", "modernbert", 128, 4, 2, 192, "silu", extra={**MODERN, "classifier_pooling": "mean", "norm_bias": True}),
     Case("nomic-36x3", "nomic_bert", 36, 3, 3, 77, "silu"),

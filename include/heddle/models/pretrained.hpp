@@ -241,7 +241,7 @@ inline void read_rotary_scale(const io::JsonObject& config, BertConfig& c) {
   }
 }
 
-// Reads what only DeBERTa has. Its older names are those of version 2 of the model.
+// Reads what only DeBERTa has.
 inline void read_deberta(const io::JsonObject& config, BertConfig& c) {
   DebertaConfig& d = c.deberta;
   const auto must_be = [&](const char* key, bool expected, bool absent) {
