@@ -374,6 +374,18 @@ TEST_CASE("models::parse_config: defaults, older names and refused members of No
   CHECK(as_gte["model_type"] == "gte");
   CHECK(models::parse_config(as_gte.dump(), "f").bert()->rotary == ntk.bert()->rotary);
 
+  const auto base_of = [](nlohmann::json json, const char* type) {
+    json["model_type"] = type;
+    return models::parse_config(json.dump(), "f").bert()->rotary.global_base;
+  };
+  const nlohmann::json of_50{{"rope_type", "default"}, {"rope_theta", 50}},
+      of_60{{"type", "linear"}, {"factor", 1}, {"rope_theta", 60}};
+  CHECK(base_of({{"rope_theta", 50}}, "nomic_bert") == 50);
+  CHECK(base_of({{"rope_theta", 50}, {"rope_parameters", {{"rope_type", "default"}}}}, "nomic_bert") == 50);
+  CHECK(base_of({{"rope_parameters", of_50}, {"rope_scaling", of_60}}, "gte") == 60);
+  CHECK(base_of({{"rope_parameters", of_50}, {"rope_scaling", nullptr}}, "gte") == 50);
+  CHECK(base_of({{"rope_parameters", of_50}, {"rope_scaling", nlohmann::json::object()}}, "gte") == 50);
+
   const auto nomic_error = [](const nlohmann::json& changes) { return config_error("nomic", changes); };
   CHECK(nomic_error({{"head_dim", 16}}) == "'head_dim' is 16 but must be a whole number from 8 to 8");
   CHECK(nomic_error({{"rotary_emb_fraction", 0.5}}) == "'rotary_emb_fraction' is 0.5 but must be 1.0");
@@ -415,5 +427,18 @@ TEST_CASE("models::parse_config: defaults and refused members of DeBERTa") {
   CHECK(error({{"position_buckets", 48}}) == "no error");
   CHECK(error({{"position_buckets", 50}}) ==
         "'position_buckets' is 50 but must be even and from 4 to 48, for distances up to 26");
-  CHECK(error({{"embedding_size", 16}}) == "'embedding_size' is 16 but must be a whole number from 32 to 32");
+  CHECK(error({{"embedding_size", 16}}) == "'embedding_size' is 16 but must be 'hidden_size', 32");
+  CHECK(error({{"attention_head_size", 5}}) ==
+        "'attention_head_size' is 5 but must be 'hidden_size' / 'num_attention_heads', 8");
+  CHECK(error({{"pos_att_type", "c2pp2c"}}) == "'pos_att_type' is \"c2pp2c\" but must have c2p and p2c");
+  CHECK(error({{"pos_att_type", nullptr}}) == "'pos_att_type' is absent but must have c2p and p2c");
+  CHECK(error({{"pos_att_type", " C2P | p2c"}}) == "no error");
+  CHECK(error({{"is_causal", true}}) == "'is_causal' is true; heddle reads encoders");
+  const auto norms = [](const char* kinds) {
+    nlohmann::json json = models::read_config(golden_model("deberta")).json;
+    json["norm_rel_ebd"] = kinds;
+    return models::parse_config(json.dump(), "f").bert()->deberta.norms_distances;
+  };
+  CHECK((norms("LAYER_NORM") && norms("x | layer_norm") && !norms("no_layer_norm") && !norms("none")));
+  CHECK(models::to_json(far, "DebertaV2ForMaskedLM").at("legacy") == true);
 }

@@ -3,6 +3,7 @@
 #include <heddle/ops/cast.hpp>
 #include <heddle/ops/linear.hpp>
 #include <heddle/ops/linear_gelu.hpp>
+#include <heddle/ops/matmul.hpp>
 #include <heddle/ops/reduce.hpp>
 #include <heddle/ops/slice.hpp>
 
@@ -219,4 +220,16 @@ TEST_CASE("RowwiseProducts: a row has the same bits whatever the other rows are"
       CHECK(linear_gelu(rows, weight, bias).host() == part_of(activated));
     }
   }
+}
+
+TEST_CASE("RowwiseProducts: each thread that computes products of a batch computes rows alone") {
+  const Tensor<float> x = cast<float>(random({64, 37, 91}, 1)), y = cast<float>(random({64, 45, 91}, 2));
+  const auto product = [&] { return matmul(x, y, {.transpose_b = true}).host(); };
+  const int before = threads();
+  const RowwiseProducts rowwise;
+  set_threads(1);
+  const std::vector<float> expected = product();
+  set_threads(4);
+  for (int run = 0; run < 20; ++run) CHECK(product() == expected);
+  set_threads(before);
 }

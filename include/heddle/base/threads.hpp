@@ -67,11 +67,14 @@ inline void run_pieces(Pieces pieces, void (*body)(const void* context, Index pi
     std::atomic<Index> next = 0;
     std::atomic<bool> failed = false;
     std::exception_ptr error = nullptr;
+    const bool rowwise = detail::thread_choices.computes_rowwise;  // of the caller; pieces may compute products
 
     void operator()(Index p) const { call(context, p, p * pieces.size, std::min(pieces.total, (p + 1) * pieces.size)); }
     // Takes pieces until none is left. Several threads run it.
     static void run(void* self) noexcept {
       Work& work = *static_cast<Work*>(self);
+      const bool before = detail::thread_choices.computes_rowwise;
+      detail::thread_choices.computes_rowwise = work.rowwise;
       for (Index p; (p = work.next.fetch_add(1, std::memory_order_relaxed)) < work.pieces.count;) {
         try {
           work(p);
@@ -79,6 +82,7 @@ inline void run_pieces(Pieces pieces, void (*body)(const void* context, Index pi
           if (!work.failed.exchange(true)) work.error = std::current_exception();
         }
       }
+      detail::thread_choices.computes_rowwise = before;
     }
   };
   Work work{pieces, body, context};

@@ -230,15 +230,33 @@ inline void read_rotary_scale(const io::JsonObject& config, BertConfig& c) {
     c.rotary.divisor = kind == "linear" ? factor : std::pow(factor, 2.0 / static_cast<double>(K));
     if (kind == "ntk") c.rotary.global_base *= factor;
   };
-  const char* const old_key = c.family == BertFamily::nomic ? "rotary_emb_base" : "rope_theta";
-  c.rotary.global_base = config.number_or(old_key, c.rotary.global_base, 1, 1e12);
-  if (config.has("rope_parameters")) {
-    const io::JsonObject own(config.object("rope_parameters"), config.file(), "'rope_parameters'");
-    c.rotary.global_base = own.number_or("rope_theta", c.rotary.global_base, 1, 1e12);
-    read(own, "rope_type");
-  } else if (config.has("rope_scaling")) {
-    read(io::JsonObject(config.object("rope_scaling"), config.file(), "'rope_scaling'"), "rope_type");
+  const auto read_base = [&](const io::JsonObject& from, const char* key) {
+    c.rotary.global_base = from.number_or(key, c.rotary.global_base, 1, 1e12);
+  };
+  if (c.family == BertFamily::nomic) read_base(config, "rotary_emb_base");  // of its own program
+  read_base(config, "rope_theta");
+  // As in transformers, the first of them that is not empty counts.
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    if (!config.has(key) || config.object(key).empty()) continue;
+    const io::JsonObject own(config.object(key), config.file(), '\'' + std::string(key) + '\'');
+    read_base(own, "rope_theta");
+    return read(own, "rope_type");
   }
+}
+
+// Returns whether a member is a list with the option, or text that has it between bars, in upper or lower case.
+inline bool has_option(const io::JsonObject& config, const char* key, std::string_view option) {
+  if (!config.has(key)) return false;
+  const nlohmann::json& member = config.at(key);
+  if (member.is_array()) return std::find(member.begin(), member.end(), option) != member.end();
+  std::istringstream parts(config.text_or(key, ""));
+  for (std::string part; std::getline(parts, part, '|');) {
+    std::string name;
+    for (const char c : part)
+      if (c != ' ') name += 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    if (name == option) return true;
+  }
+  return false;
 }
 
 // Reads what only DeBERTa has.
@@ -253,16 +271,18 @@ inline void read_deberta(const io::JsonObject& config, BertConfig& c) {
   must_be("position_biased_input", false, true);
   require<FileError>(!config.has("conv_kernel_size") || config.count("conv_kernel_size", 0, most_size) == 0,
                      config.file(), ": 'conv_kernel_size' is not 0; heddle reads DeBERTa without convolutions");
-  config.count_or("embedding_size", c.D, c.D, c.D);
-  config.count_or("pooler_hidden_size", c.D, c.D, c.D);
-  config.count_or("attention_head_size", c.D / c.heads, c.D / c.heads, c.D / c.heads);
-  const nlohmann::json kinds = config.has("pos_att_type") ? config.at("pos_att_type") : nlohmann::json();
-  const auto has_kind = [&](const char* kind) {
-    if (kinds.is_string()) return kinds.get_ref<const std::string&>().find(kind) != std::string::npos;
-    return kinds.is_array() && std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+  const auto must_equal = [&](const char* key, Index expected, const char* what) {
+    const Index found = config.count_or(key, expected, 0, most_size);
+    require<FileError>(found == expected, config.file(), ": '", key, "' is ", found, " but must be ", what, ", ",
+                       expected);
   };
-  require<FileError>(has_kind("c2p") && has_kind("p2c"), config.file(), ": 'pos_att_type' is ",
-                     io::printable(kinds.dump(), 60), " but must have c2p and p2c");
+  must_equal("embedding_size", c.D, "'hidden_size'");
+  must_equal("pooler_hidden_size", c.D, "'hidden_size'");
+  must_equal("attention_head_size", c.D / c.heads, "'hidden_size' / 'num_attention_heads'");
+  require<FileError>(has_option(config, "pos_att_type", "c2p") && has_option(config, "pos_att_type", "p2c"),
+                     config.file(), ": 'pos_att_type' is ",
+                     config.has("pos_att_type") ? io::printable(config.at("pos_att_type").dump(), 60) : "absent",
+                     " but must have c2p and p2c");
   const auto or_none = [&](const char* key, Index none) {  // -1 stands for none, as in transformers
     if (config.has(key) && config.at(key) == -1) return none;
     return config.count_or(key, none, 0, most_size);
@@ -274,7 +294,7 @@ inline void read_deberta(const io::JsonObject& config, BertConfig& c) {
       d.buckets == 0 || (d.buckets >= 4 && d.buckets % 2 == 0 && d.buckets / 2 + 2 <= d.greatest_distance),
       config.file(), ": 'position_buckets' is ", d.buckets, " but must be even and from 4 to ",
       2 * (d.greatest_distance - 2), ", for distances up to ", d.greatest_distance);
-  d.norms_distances = config.text_or("norm_rel_ebd", "none").find("layer_norm") != std::string::npos;
+  d.norms_distances = has_option(config, "norm_rel_ebd", "layer_norm");
   d.pooler_dropout = read_dropout(config, "pooler_dropout", d.pooler_dropout);
   d.pooler_activation = read_activation(config, "pooler_hidden_act", d.pooler_activation);
 }
@@ -370,6 +390,8 @@ inline BertConfig read_bert_config(const io::JsonObject& config, const ModelType
                      io::quoted_name(position_type), " but must be 'absolute'");
   require<FileError>(!config.boolean_or("is_decoder", false), config.file(),
                      ": 'is_decoder' is true; heddle reads encoders");
+  require<FileError>(!config.boolean_or("is_causal", false), config.file(),
+                     ": 'is_causal' is true; heddle reads encoders");
   read_size(c.vocabulary, "vocab_size", most_tokens);
   const bool has_old_names = c.family == BertFamily::nomic && config.has("n_embd");
   read_size(c.D, has_old_names ? "n_embd" : keys.D);
@@ -792,6 +814,7 @@ inline void set_rotary_scale(nlohmann::json& json, const BertConfig& b) {
 inline void set_deberta(nlohmann::json& json, const BertConfig& b) {
   const DebertaConfig& d = b.deberta;
   json["relative_attention"] = json["share_att_key"] = true;
+  json["legacy"] = true;  // the names of a masked language model's head
   json["position_biased_input"] = false;
   json["pos_att_type"] = {"p2c", "c2p"};
   json["position_buckets"] = d.buckets > 0 ? d.buckets : -1;
