@@ -5,6 +5,7 @@
                                 --data DIR --vocab FILE [--only CHECK] [--turns N]
 
  logits    classifiers with random weights, of base sizes and odd ones, 1 to 512 tokens, pairs, ragged batches: against float64
+ long      ModernBERT of a small width, texts of 1 to 8,192 tokens, against float64
  training  50 steps of fine-tuning (dropout 0, AdamW, linear schedule) against float64: losses
  prenorm   the pre-norm encoder: logits and 50 steps against float64
  save      a folder that heddle saved, opened by transformers: warnings and logits
@@ -34,15 +35,16 @@ import warnings
 
 import pre_norm_model
 import torch
-from bert_folders import BASE, BERT_BASE, DISTILBERT_BASE, ODD, RELATIVES_BASE, Case, load_classifier, make_folder
+from bert_folders import BASE, BERT_BASE, DISTILBERT_BASE, MODERN, ODD, RELATIVES_BASE, Case, load_classifier, make_folder
 from comparison import THREADS, Program, check, compare_losses, finals_of, make_parser
+from exact_float64 import exact_float64
 from sst2_train import read_rows
 from tokens import Tokenizer
 from torch import nn
 from training import Rows, collate, train
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertTokenizer
 
-CHECKS = ["logits", "training", "prenorm", "save", "embed", "speed", "relatives", "bf16", "latency", "memory", "pretrain"]
+CHECKS = ["logits", "long", "training", "prenorm", "save", "embed", "speed", "relatives", "bf16", "latency", "memory", "pretrain"]
 LOGIT_BOUND, LOSS_BOUND, EMBEDDING_BOUND = 1e-5, 1e-5, 1e-5
 FULL_BOUND, RAGGED_BOUND, BF16_BOUND, LATENCY_BOUND, MEMORY_BOUND = 1.0, 2.5, 1.05, 1.0, 1.1
 RELATIVES_RAGGED_BOUND, LONG_BOUND = 2.0, 3.0
@@ -51,6 +53,8 @@ STEPS, BATCH, LR, TEXTS, LATENCY_CALLS, LATENCY_TOKENS = 50, 8, 5e-5, 400, 1000,
 PRETRAIN_STEPS, LABELLED = 8000, 500
 SMALL = Case("bert-small", width=128, layers=2, heads=2, ff_width=512, extra={"max_position_embeddings": 128})
 FIRST_DRAWN_ID = 64  # draw_batches draws no id below it: those are [PAD] and unused tokens
+
+LONG = Case("modernbert-64x2", "modernbert", 64, 4, 2, 96, extra=MODERN)
 
 TRAINED = [DISTILBERT_BASE, Case("bert-pairs", width=128, layers=4, heads=4, ff_width=512, classes=3)]
 PRE_NORM = [pre_norm_model.Config(), pre_norm_model.Config(d_model=33, layers=3, heads=3, ff_width=50, classes=4)]
@@ -268,6 +272,17 @@ class Bench:
         a, b, c = (root_mean_square(values) for values in bf16.values())
         seen = f"{a:.2e} (PyTorch {b:.2e}, autocast {c:.2e})"
         yield row("logits, bf16, root mean square", seen, f"<= {BF16_ERRORS:.0f} x PyTorch's", a <= BF16_ERRORS * b)
+
+    def long(self):
+        generator = torch.Generator().manual_seed(1)
+        lengths = [[8192], [4097, 1, 129, 8191]]
+        batches = [{"ids": [torch.randint(1000, 30000, [n], generator=generator).tolist() for n in part]} for part in lengths]
+        folder = self.model(LONG)
+        with exact_float64(torch.float64):
+            exact = peer_logits(load_classifier(folder).double(), batches)
+        plain, greatest = peer_logits(load_classifier(folder), batches), exact.abs().max()
+        ours, theirs = ((seen - exact).abs().max() / greatest for seen in (self.program.logits(folder, batches), plain))
+        yield row(f"long, {LONG.name}, up to 8192 tokens", f"{ours:.1e} (PyTorch {theirs:.1e})", f"<= {LOGIT_BOUND:.0e}", ours <= LOGIT_BOUND)
 
     def tables(self, pairs):
         """Returns the flags of the training and validation files, and the training rows: texts of SST-2, or pairs of them."""
