@@ -2,8 +2,9 @@
 //
 //   gather_scores  A block owns a query, and its threads own the keys. Neighbouring threads read neighbouring columns
 //                  of the query's products.
-//   sum_scores     A block owns a row of the products, and its threads own the columns. A thread adds what its column
-//                  was gathered to, in the order of the distances: for the row as a query, and for the row as a key.
+//   sum_scores     A block owns a row of the products, and its threads own the columns. A thread adds the gradients of
+//                  the scores that read its column, in the order of the distances: for the row as a query, and for the
+//                  row as a key.
 #include "device/instances.cuh"
 #include "device/launch.cuh"
 #include "device/packed.cuh"

@@ -67,7 +67,7 @@ inline void run_pieces(Pieces pieces, void (*body)(const void* context, Index pi
     std::atomic<Index> next = 0;
     std::atomic<bool> failed = false;
     std::exception_ptr error = nullptr;
-    const bool rowwise = detail::thread_choices.computes_rowwise;  // of the caller; pieces may compute products
+    const bool rowwise = detail::thread_choices.computes_rowwise;  // of the caller, for products in the pieces
 
     void operator()(Index p) const { call(context, p, p * pieces.size, std::min(pieces.total, (p + 1) * pieces.size)); }
     // Takes pieces until none is left. Several threads run it.

@@ -44,7 +44,7 @@ struct RotaryConfig {
   bool operator==(const RotaryConfig&) const = default;
 };
 
-/// What only DeBERTa has; the defaults are those of deberta-v3-base.
+/// The members of a configuration that only DeBERTa has. The defaults are those of deberta-v3-base.
 struct DebertaConfig {
   Index buckets = 256;            ///< buckets of distances in each direction; 0: each distance has an embedding
   Index greatest_distance = 512;  ///< the distance from which on all share an embedding

@@ -269,8 +269,8 @@ inline void read_deberta(const io::JsonObject& config, BertConfig& c) {
   must_be("relative_attention", true, false);
   must_be("share_att_key", true, false);
   must_be("position_biased_input", false, true);
-  require<FileError>(!config.has("conv_kernel_size") || config.count("conv_kernel_size", 0, most_size) == 0,
-                     config.file(), ": 'conv_kernel_size' is not 0; heddle reads DeBERTa without convolutions");
+  require<FileError>(config.count_or("conv_kernel_size", 0, 0, most_size) == 0, config.file(),
+                     ": 'conv_kernel_size' is not 0; heddle reads DeBERTa without convolutions");
   const auto must_equal = [&](const char* key, Index expected, const char* what) {
     const Index found = config.count_or(key, expected, 0, most_size);
     require<FileError>(found == expected, config.file(), ": '", key, "' is ", found, " but must be ", what, ", ",

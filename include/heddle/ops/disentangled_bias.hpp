@@ -100,8 +100,7 @@ void disentangled_bias_backward(Cpu, View<const T, 4> dbias, View<const int, 1> 
 /// scale * (content_to_position[h, i, c] + position_to_content[h, j, c]), where c is the column of i - j. The first are
 /// the products of the queries with the keys of R distances, and the second those of the keys with their queries. T is
 /// columns.longest(); beyond the end of a sequence the bias is 0. @throws ShapeError unless both products are [H,
-/// sequences.rows(), R] and T is the padded length of the sequences, or the length of the longest one if they are
-/// packed; Error for another device and for a scale that is not finite.
+/// sequences.rows(), R] and T is sequences.extent(); Error for another device and for a scale that is not finite.
 template <Floating T>
 Tensor<T> disentangled_bias(const Tensor<T>& content_to_position, const Tensor<T>& position_to_content,  // [H, N, R]
                             const DistanceColumns& columns, const Sequences& sequences, double scale) {
