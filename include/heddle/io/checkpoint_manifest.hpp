@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <heddle/io/file_sum.hpp>
+#include <heddle/io/json_object.hpp>
 #include <heddle/io/json_string.hpp>
 
 namespace heddle::io {
@@ -45,7 +46,7 @@ T get(const nlohmann::json& object, const char* key, const std::string& file) {
   if constexpr (std::is_same_v<T, std::string>)
     right = right && found->is_string();
   else
-    right = right && found->is_number_integer() && *found >= 0;
+    right = right && is_whole_number(*found, 0);
   require<FileError>(right, file, ": '", key, "' is missing or not a ",
                      std::is_same_v<T, std::string> ? "string" : "whole number of at least 0");
   return found->template get<T>();

@@ -3,6 +3,8 @@
 #pragma once
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,6 +33,14 @@ inline nlohmann::json parse_json(std::string_view text, const std::string& file)
     what.erase(0, place != what.npos ? place : name != what.npos ? name + 2 : 0);
     fail<FileError>(file, ": is not JSON: ", printable(what, 200));
   }
+}
+
+/// Returns whether a value is a whole number in [least, most]. The comparisons of nlohmann::json, which order values of
+/// all types, take seconds to compile.
+inline bool is_whole_number(const nlohmann::json& value, Index least, Index most = std::numeric_limits<Index>::max()) {
+  if (!value.is_number_integer()) return false;
+  if (value.is_number_unsigned() && !std::in_range<Index>(value.get<std::uint64_t>())) return false;
+  return value.get<Index>() >= least && value.get<Index>() <= most;
 }
 
 /// A reference to an object of a JSON file. The object must outlive the reference.
@@ -82,7 +92,7 @@ class JsonObject {
   /// Returns a member that is a whole number in [least, most].
   Index count(const std::string& key, Index least = 0, Index most = std::numeric_limits<Index>::max()) const {
     const nlohmann::json& value = at(key);
-    const bool fits = value.is_number_integer() && value >= least && value <= most;
+    const bool fits = is_whole_number(value, least, most);
     if (!fits && most == std::numeric_limits<Index>::max()) refuse(key, value, "a whole number of at least ", least);
     if (!fits) refuse(key, value, "a whole number from ", least, " to ", most);
     return value.get<Index>();

@@ -159,14 +159,15 @@ inline std::string vocabulary_lines(const nlohmann::json& ids, const std::string
   require<FileError>(!ids.empty(), file, ": 'vocab' has no tokens");
   std::vector<const std::string*> tokens(ids.size());
   for (const auto& [token, id] : ids.get_ref<const nlohmann::json::object_t&>()) {
-    if (!id.is_number_integer() || id < 0 || id >= tokens.size())
+    if (!io::is_whole_number(id, 0, std::ssize(tokens) - 1))
       fail<FileError>(file, ": token ", quoted_name(token), " has the id ", printable(id.dump(), 60), "; the ",
                       tokens.size(), " tokens must have the ids from 0 to ", tokens.size() - 1);
-    const std::string*& place = tokens[id.get<std::size_t>()];
+    const auto number = id.get<std::size_t>();
+    const std::string*& place = tokens[number];
     if (place)
       fail<FileError>(file, ": tokens ", quoted_name(*place), " and ", quoted_name(token), " have the same id ",
                       id.dump());
-    if (token.find_first_of("\r\n") != token.npos || (id == 0 && token.starts_with("\xEF\xBB\xBF")))
+    if (token.find_first_of("\r\n") != token.npos || (number == 0 && token.starts_with("\xEF\xBB\xBF")))
       fail<FileError>(file, ": token ", quoted_name(token), " of 'vocab' holds a line break or a byte-order mark");
     require<FileError>(token.find('\0') == token.npos, file, ": token ", quoted_name(token),
                        " of 'vocab' holds a NUL byte");

@@ -208,7 +208,7 @@ class TokenizerReader {
   }
 
   std::int32_t id(const json& value, const std::string& what) const {
-    if (!value.is_number_integer() || value < 0 || value >= most_ids)
+    if (!io::is_whole_number(value, 0, most_ids - 1))
       fail<FileError>(file_.file(), ": ", what, " is ", io::printable(value.dump(), 60),
                       " but must be a whole number from 0 to ", most_ids - 1);
     return value.get<std::int32_t>();
