@@ -1,4 +1,9 @@
 #include <heddle/core/create.hpp>
+#include <heddle/ops/arithmetic.hpp>
+#include <heddle/ops/cast.hpp>
+#include <heddle/ops/embed.hpp>
+#include <heddle/ops/linear.hpp>
+#include <heddle/ops/map.hpp>
 #include <heddle/ops/rows.hpp>
 
 #include "harness/golden.hpp"
@@ -60,6 +65,26 @@ TEST_CASE("first_rows, mean_rows: a sequence without rows gives zeros") {
   };
   check(double());
   check(float());
+}
+
+TEST_CASE("sums of many rows: rounding errors hardly grow with their number") {
+  constexpr Index N = 8192, D = 5;
+  const Tensor<double> exact = exp(random({N, D}, 1));
+  const Sequences sequences = Sequences::packed({N});
+  const auto sums = [&]<class T>(const Tensor<T>& x) {
+    const Device device = x.device();
+    const Tensor<T> embedding = variable(zeros<T>({1, D}, device)), bias = variable(zeros<T>({D}, device));
+    backward(take_rows(embedding, zeros<int>({N}, device)), x);  // all rows take the same row
+    backward(linear(x, zeros<T>({D, D}, device), bias), x);
+    return std::vector{joined(sum_rows(x, sequences.to(device)).host()), joined(embedding.grad().host()),
+                       joined(bias.grad().host())};
+  };
+  const auto expected = sums(exact);
+  on_each_device<float>([&](Device device) {
+    const auto found = sums(cast<float>(exact).to(device));
+    for (std::size_t i = 0; i < found.size(); ++i)
+      expect_close(found[i], expected[i], [](double value) { return 5e-7 * value; });
+  });
 }
 
 TEST_CASE("rows: gradients match finite differences") {

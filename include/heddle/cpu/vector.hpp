@@ -382,6 +382,19 @@ void add_row(A* sum, const T* x, Index n) {
       return for_each_chunk<A>(n, [&](Chunk<A> at) { at.store(sum, at.load(sum) + at.load(x)); });
   for (Index i = 0; i < n; ++i) sum[i] += static_cast<A>(x[i]);
 }
+// Computes sum [width], the sum of the rows row(0) to row(n - 1), from partial sums of 64 rows, so that rounding errors
+// hardly grow with n. `scratch` has `width` numbers.
+template <class A, class Row>
+void add_rows(A* sum, Index n, Index width, const Row& row, Scratch<A>& scratch) {
+  constexpr Index block = 64;
+  std::fill_n(sum, width, A(0));
+  for (Index i = 0; i < std::min(n, block); ++i) add_row(sum, row(i), width);
+  for (Index first = block; first < n; first += block) {
+    A* const part = scratch.zeroed();
+    for (Index i = first; i < std::min(n, first + block); ++i) add_row(part, row(i), width);
+    add_row(sum, part, width);
+  }
+}
 // Computes y = x * factor for n elements; y may be x.
 template <class T, class U, class A>
 void scale_row(T* y, const U* x, Index n, A factor) {

@@ -49,14 +49,14 @@ RowGradient<T> take_rows_backward(Cpu, View<const Id, 1> ids, View<const T, 2> d
   const View<Index, 1> number = view<1>(rows);
   const View<T, 2> sums = view<2>(dx);
   parallel(groups.rows(), row_grain(D), [&](Index first, Index last) {
-    Scratch<Acc<T>> scratch(D);
+    Scratch<Acc<T>> sum(D), scratch(D);
     for (Index m = first; m < last; ++m) {
       const Index* const begin = &groups.begin[static_cast<std::size_t>(m)];
       number(m) = static_cast<Index>(ids(groups.place[static_cast<std::size_t>(begin[0])]));
       const Index end = number(m) == frozen ? begin[0] : begin[1];
-      Acc<T>* const sum = scratch.zeroed();
-      for (Index n = begin[0]; n < end; ++n) add_row(sum, &dy(groups.place[static_cast<std::size_t>(n)], 0), D);
-      copy_row(&sums(m, 0), sum, D);
+      const auto row = [&](Index n) { return &dy(groups.place[static_cast<std::size_t>(begin[0] + n)], 0); };
+      add_rows(sum.data(), end - begin[0], D, row, scratch);
+      copy_row(&sums(m, 0), sum.data(), D);
     }
   });
   return {rows, dx};

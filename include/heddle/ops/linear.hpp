@@ -12,15 +12,15 @@ namespace heddle {
 
 namespace kernel {
 
-// Computes dbias, the sum of dy's rows. Each column is added up from the first row to the last.
+// Computes dbias, the sum of dy's rows.
 template <class T, class E>
 void column_sums(Cpu, View<const T, 2> dy, View<E, 1> dbias) {
   constexpr Index grain = 256;  // columns: some cache lines of each row
   parallel(dbias.extent[0], grain, [&](Index begin, Index end) {
-    Scratch<Acc<T>> scratch(end - begin);
-    Acc<T>* const sum = scratch.zeroed();
-    for (Index n = 0; n < dy.extent[0]; ++n) add_row(sum, &dy(n, begin), end - begin);
-    copy_row(&dbias(begin), sum, end - begin);
+    Scratch<Acc<T>> sum(end - begin), scratch(end - begin);
+    add_rows(
+        sum.data(), dy.extent[0], end - begin, [&](Index n) { return &dy(n, begin); }, scratch);
+    copy_row(&dbias(begin), sum.data(), end - begin);
   });
 }
 

@@ -25,18 +25,6 @@ SumAcc<T> sum_row(const T* x, Index n) {
   return sum_row(x, half) + sum_row(x + half, n - half);
 }
 
-// Computes sum [width], the column sums of x [n, width]. `scratch` has `width` numbers.
-template <class T>
-void add_rows(const T* x, Index n, Index width, SumAcc<T>* sum, Scratch<SumAcc<T>>& scratch) {
-  constexpr Index block = 64;
-  std::fill_n(sum, width, SumAcc<T>(0));
-  for (Index first = 0; first < n; first += block) {
-    SumAcc<T>* const part = scratch.zeroed();
-    for (Index i = first; i < std::min(n, first + block); ++i) add_row(part, x + i * width, width);
-    add_row(sum, part, width);
-  }
-}
-
 // Computes y, the sum of x over its middle axis, divided by `divisor`.
 template <class T, class Y>
 void sum(Cpu, View<const T, 3> x, SumAcc<T> divisor, View<Y, 2> y) {
@@ -54,7 +42,8 @@ void sum(Cpu, View<const T, 3> x, SumAcc<T> divisor, View<Y, 2> y) {
       if (inner == 1)
         *part(p) = sum_row(piece, rows);
       else
-        add_rows(piece, rows, inner, part(p), scratch);
+        add_rows(
+            part(p), rows, inner, [&](Index i) { return piece + i * inner; }, scratch);
     }
   });
   if (count == 1) return divide_row(y.data, parts.data(), outer * inner, divisor);

@@ -83,11 +83,11 @@ void add_up_rows(Cpu, bool mean, View<const int, 1> begin, View<const int, 1> le
                  View<T, 2> y) {
   parallel(y.extent[0], 1, [&](Index first, Index last) {
     const Index D = x.extent[1];
-    Scratch<Acc<T>> scratch(D);
+    Scratch<Acc<T>> sum(D), scratch(D);
     for (Index b = first; b < last; ++b) {
-      Acc<T>* const sum = scratch.zeroed();
-      for (Index n = begin(b); n < begin(b) + length(b); ++n) add_row(sum, &x(n, 0), D);
-      divide_row(&y(b, 0), sum, D, static_cast<Acc<T>>(mean ? std::max(length(b), 1) : 1));
+      add_rows(
+          sum.data(), length(b), D, [&](Index t) { return &x(begin(b) + t, 0); }, scratch);
+      divide_row(&y(b, 0), sum.data(), D, static_cast<Acc<T>>(mean ? std::max(length(b), 1) : 1));
     }
   });
 }
