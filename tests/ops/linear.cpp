@@ -151,6 +151,28 @@ TEST_CASE("linear: few rows and a large weight") {
 
 // Checks that values and gradients in bf16 differ from those in float by at most one rounding. The sizes are large
 // enough for oneDNN's bf16 kernels.
+TEST_CASE("linear: gradients of large weights whose rows are pages apart") {
+  // Blocks of these products read their operands from copies where oneDNN is slow without them. 300 rows are summed in
+  // two parts.
+  for (const auto& [N, out, in] :
+       {std::tuple<Index, Index, Index>{300, 200, 1024}, {150, 1024, 130}, {31, 257, 2048}}) {
+    CAPTURE(N, out, in);
+    const auto gradients = [&]<class T>(const Tensor<double>& x0, const Tensor<double>& w0, const Tensor<double>& dy) {
+      const Tensor<T> x = variable(cast<T>(x0)), weight = variable(cast<T>(w0));
+      backward(linear(x, weight), cast<T>(dy));
+      return std::pair{joined(x.grad().host()), joined(weight.grad().host())};
+    };
+    const Tensor<double> x = random({N, in}, 1), weight = random({out, in}, 2), dy = random({N, out}, 3);
+    const auto expected = gradients.operator()<double>(x, weight, dy);
+    const auto found = gradients.operator()<float>(x, weight, dy);
+    const auto bound_of = [](Index terms) {  // of a sum of products
+      return [=](double) { return 1e-5 * std::sqrt(static_cast<double>(terms)); };
+    };
+    expect_close(found.first, expected.first, bound_of(out));
+    expect_close(found.second, expected.second, bound_of(N));
+  }
+}
+
 TEST_CASE("linear: bf16 products of any size are those of float, rounded") {
   for (const auto& [N, out, in] : {std::array<Index, 3>{65, 33, 129}, {257, 64, 64}, {31, 257, 100}, {1, 300, 257}}) {
     CAPTURE(N, out, in);

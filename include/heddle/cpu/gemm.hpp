@@ -41,6 +41,37 @@ MatrixView<T> some_rows(MatrixView<T> x, Index first, Index last) {
   return {x.data + first * x.stride, last - first, x.width, x.stride};
 }
 
+#ifdef HEDDLE_ONEDNN
+// Returns whether the rows of a matrix are whole pages apart.
+inline bool has_rows_pages_apart(const MatrixView<const float>& x) {
+  constexpr Index page = 4096 / sizeof(float);
+  return x.width < x.stride && x.stride % page == 0;
+}
+
+// Computes c = a b, or c += a b, from copies of parts of a, if it is transposed, and of b, if its rows are pages apart.
+template <bool transpose_a, bool transpose_b>
+void product_of_copies(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c, bool add) {
+  constexpr Index line = 16;  // numbers in a cache line; the rows of a copy of b are an odd number of them apart
+  const Index depth = transpose_a ? a.rows : a.width, part = onednn::part_of_sum(depth);
+  const bool copies_b = !transpose_b && has_rows_pages_apart(b);
+  const Index a_stride = (part + line - 1) / line * line, b_stride = ((c.width + line - 1) / line | 1) * line;
+  Scratch<float> a_copy(transpose_a ? c.rows * a_stride : 0), b_copy(copies_b ? part * b_stride : 0);
+  for (Index k = 0; k < depth; k += part) {
+    const Index end = std::min(depth, k + part);
+    MatrixView<const float> of_a = some_rows<!transpose_a>(a, k, end), of_b = some_rows<transpose_b>(b, k, end);
+    if constexpr (transpose_a) {
+      transpose_rows(of_a, a_stride, a_copy.data());
+      of_a = {a_copy.data(), c.rows, end - k, a_stride};
+    }
+    if (copies_b) {
+      for (Index n = 0; n < of_b.rows; ++n) std::copy_n(&of_b(n, 0), c.width, b_copy.data() + n * b_stride);
+      of_b = {b_copy.data(), of_b.rows, c.width, b_stride};
+    }
+    onednn::product(false, transpose_b, of_a, of_b, c, add || k > 0);
+  }
+}
+#endif
+
 // Computes c = a b, or c += a b, on the calling thread. Calls Eigen's internal product directly, as Eigen's BLAS does:
 // Eigen's expressions would instantiate products of vectors and of small blocks for each pair of operands, which costs
 // seconds of compile time.
@@ -50,6 +81,11 @@ void product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<E> c, Into
   constexpr Index worth_packing =
       16384;  // multiplications; for smaller products oneDNN's overhead is larger than its gain
   constexpr bool is_float = std::is_same_v<T, float>;
+  constexpr Index worth_copying = 128;  // rows or columns of the result that read a copy
+  if constexpr (is_float && (transpose_a || !transpose_b))
+    if (c.width >= worth_copying && (transpose_a || (c.rows >= worth_copying && has_rows_pages_apart(b))) &&
+        onednn::is_slow_with_gaps())
+      return product_of_copies<transpose_a, transpose_b>(a, b, c, into == Into::add);
   if constexpr (is_float || std::is_same_v<T, bf16>)
     if (const Index depth = transpose_a ? a.rows : a.width; c.rows * c.width * depth >= worth_packing)
       if (is_float || onednn::has_bf16()) return onednn::product(transpose_a, transpose_b, a, b, c, into == Into::add);
@@ -86,7 +122,8 @@ inline Index product_grain(Index longer, Index work) {
   constexpr Index packing = 256;     // each block packs the other operand as a whole; this many rows make up for it
   constexpr Index kernel_rows = 16;  // rows of the libraries' innermost loops; a block is a multiple of them
   if (work < 2 * worth_a_thread) return longer;
-  const Index pieces = std::clamp<Index>(std::min(work / worth_a_thread, longer / packing), 2, Pieces::most);
+  Index pieces = std::clamp<Index>(std::min(work / worth_a_thread, longer / packing), 2, Pieces::most);
+  if (pieces > 2) pieces = (pieces + 2) / 4 * 4;  // the same number for each of two or four threads
   return ((longer + pieces - 1) / pieces + kernel_rows - 1) / kernel_rows * kernel_rows;
 }
 
