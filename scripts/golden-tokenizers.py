@@ -17,7 +17,7 @@ import shutil
 import sys
 import zlib
 
-from tokenizers import Tokenizer
+from tokenizers import AddedToken, Tokenizer
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench/peers"))
@@ -405,6 +405,65 @@ def xlm_roberta_folder(corpus):
     write_folder(name, XLMRobertaTokenizer.from_pretrained(folder))
 
 
+def camembert_folder(corpus):
+    from transformers import CamembertTokenizer
+
+    name = "camembert_folder"
+    write_pieces(name, "sentencepiece.bpe.model", corpus.sentence_piece(corpus.rules()), {"tokenizer_class": "CamembertTokenizer"})
+    write_folder(name, CamembertTokenizer.from_pretrained(OUTPUT / name))
+
+
+def write_pieces(name, file, model, settings):
+    folder = OUTPUT / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / file).write_bytes(model)
+    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "model_max_length": 512}) + "\n")
+    return str(folder / file)
+
+
+class Converted:
+    """The tokenizer that a converter of transformers makes of a SentencePiece model, with the tokens that the class of transformers 4 adds.
+    The classes of transformers 5 do not use these converters."""
+
+    def __init__(self, converter, vocab_file, tokens, **options):
+        from transformers import convert_slow_tokenizer
+
+        pieces = [piece for piece, _ in pieces_of(pathlib.Path(vocab_file).read_bytes())[0]]
+        self.vocab_file, self.convert_tokens_to_ids = vocab_file, pieces.index
+        vars(self).update(options)
+        self.backend_tokenizer = getattr(convert_slow_tokenizer, converter)(self).converted()
+        self.backend_tokenizer.add_special_tokens(tokens)
+
+    def __call__(self, text):
+        return {"input_ids": self.backend_tokenizer.encode(text).ids}
+
+
+def albert_folder(corpus):
+    pieces = {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3, "bos_piece": "[CLS]", "eos_piece": "[SEP]", "control_symbols": "[MASK]"}
+    name, model = "albert_folder", corpus.sentence_piece(corpus.rules(), lowercase=True, **pieces)
+    file = write_pieces(name, "spiece.model", model, {"tokenizer_class": "AlbertTokenizer"})
+    tokens = [AddedToken(t, lstrip=t == "[MASK]", normalized=False) for t in ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")]
+    write_folder(name, Converted("AlbertConverter", file, tokens, keep_accents=False, do_lower_case=True))
+
+
+def deberta_form(name, corpus, **settings):
+    ids = {"pad": 0, "bos": 1, "eos": 2, "unk": 3}
+    names = {"pad": "[PAD]", "bos": "[CLS]", "eos": "[SEP]", "unk": "[UNK]"}
+    pieces = {**{f"{k}_id": i for k, i in ids.items()}, **{f"{k}_piece": piece for k, piece in names.items()}}
+    model = corpus.sentence_piece(corpus.rules(), **pieces)
+    file = write_pieces(name, "spm.model", model, {"tokenizer_class": "DebertaV2Tokenizer", **settings})
+    tokens = [AddedToken(t, normalized=t == "[UNK]") for t in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")]
+    write_folder(name, Converted("DebertaV2Converter", file, tokens, **{"do_lower_case": False, "split_by_punct": False, **settings}))
+
+
+def deberta_folder(corpus):
+    deberta_form("deberta_folder", corpus)
+
+
+def deberta_punctuation_folder(corpus):
+    deberta_form("deberta_punctuation_folder", corpus, do_lower_case=True, split_by_punct=True)
+
+
 def write_folder(name, tokenizer):
     rust = tokenizer.backend_tokenizer
     content = json.loads(rust.to_str())
@@ -414,7 +473,10 @@ def write_folder(name, tokenizer):
         assert tokenizer(text)["input_ids"] == Tokenizer.from_str(rust.to_str()).encode(text).ids
 
 
-FOLDERS = {f.__name__: f for f in (roberta_folder, xlm_roberta_folder)}
+FOLDERS = {
+    f.__name__: f
+    for f in (roberta_folder, xlm_roberta_folder, camembert_folder, albert_folder, deberta_folder, deberta_punctuation_folder)
+}
 
 
 def main():

@@ -50,7 +50,7 @@ if [ "$1" = --one ]; then
 fi
 programs=$(realpath "$1")/fuzz seconds=$2
 shift 2
-[ $# -gt 0 ] || set -- safetensors vocabulary tsv csv conll tokenizer manifest model_config tokenizer_json pipeline weight_index sentence_folder news flags
+[ $# -gt 0 ] || set -- safetensors vocabulary tsv csv conll tokenizer manifest model_config tokenizer_json pipeline weight_index sentence_folder sentence_piece news flags
 # AddressSanitizer keeps freed memory in a quarantine. Its default of 256 MiB would hide how much memory an input takes.
 export ASAN_OPTIONS=quarantine_size_mb=16
 printf '%s\n' "$@" | xargs -P "$(nproc)" -I '{}' "$0" --one "$programs" "$seconds" '{}'

@@ -1,14 +1,13 @@
 // A folder of sentence-transformers. Each line of the input is the content of a JSON file; an empty line stands for
 // none. A folder that is accepted gives vectors and rows of the widths that it has.
 #include <cmath>
-#include <filesystem>
 #include <sstream>
 
 #include <heddle/models/reranker.hpp>
 #include <heddle/models/sentence_encoder.hpp>
 #include <heddle/models/sparse_encoder.hpp>
 
-#include "fuzz.hpp"
+#include "folder.hpp"
 
 namespace {
 
@@ -33,26 +32,19 @@ struct Norm {
 };
 
 // A folder with the weights of a small model and of three modules.
-class Folder {
+class ModelFolder : public fuzz::Folder {
  public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "fuzz-sentence-folder-XXXXXX").string();
-    fuzz::claim(mkdtemp(name.data()) != nullptr, "a temporary folder can be made");
-    path_ = name;
-    for (const char* module : {"1", "2", "3"}) std::filesystem::create_directory(path_ + '/' + module);
+  ModelFolder() : Folder("sentence-folder") {
+    for (const char* module : {"1", "2", "3"}) std::filesystem::create_directory(path() + '/' + module);
     write("config.json", config);
     write("vocab.txt", vocabulary);
     Random random(1);
-    const models::BertMaskedLm<> model(*models::read_config(path_).bert(), random);
-    io::save(model, path_ + "/model.safetensors");
-    io::save(Dense{nn::Linear<>(8, 5, random, false)}, path_ + "/1/model.safetensors");
-    io::save(Dense{nn::Linear<>(24, 6, random)}, path_ + "/2/model.safetensors");
-    io::save(Norm{nn::LayerNorm<>(6)}, path_ + "/3/model.safetensors");
+    const models::BertMaskedLm<> model(*models::read_config(path()).bert(), random);
+    io::save(model, path() + "/model.safetensors");
+    io::save(Dense{nn::Linear<>(8, 5, random, false)}, path() + "/1/model.safetensors");
+    io::save(Dense{nn::Linear<>(24, 6, random)}, path() + "/2/model.safetensors");
+    io::save(Norm{nn::LayerNorm<>(6)}, path() + "/3/model.safetensors");
   }
-  Folder(const Folder&) = delete;
-  ~Folder() { std::filesystem::remove_all(path_); }
-
-  const std::string& path() const { return path_; }
 
   // Writes the lines of an input.
   void fill(const std::string& input) const {
@@ -60,19 +52,10 @@ class Folder {
     for (const char* file : files) {
       std::string line;
       std::getline(lines, line);
-      std::filesystem::remove(path_ + '/' + file);
+      std::filesystem::remove(path() + '/' + file);
       if (!line.empty()) write(file, line);
     }
   }
-
- private:
-  void write(const char* file, std::string_view content) const {
-    std::FILE* const to = std::fopen((path_ + '/' + file).c_str(), "wb");
-    fuzz::claim(to && std::fwrite(content.data(), 1, content.size(), to) == content.size(), "a file can be written");
-    std::fclose(to);
-  }
-
-  std::string path_;
 };
 
 void check_finite(const Tensor<float>& x) {
@@ -105,7 +88,7 @@ void check_sparse(const models::SparseEncoder& encoder) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const Folder folder;
+  static const ModelFolder folder;
   const fuzz::Input input(data, size);
   set_threads(1);
   folder.fill(input.string());

@@ -212,6 +212,62 @@ TEST_CASE("text::read_folder_tokenizer: older files are read for the classes tha
   CHECK(with("{}") == folder / "added_tokens.json: the added token '<new>' has the id 907; its place is 905");
 }
 
+TEST_CASE("text::read_folder_tokenizer: models of SentencePiece are read for the classes that they belong to") {
+  const TemporaryFolder folder;
+  const auto take = [&](const std::string& from, const std::string& file) {
+    put(folder / file, io::read_file(HEDDLE_GOLDEN_DIR "/tokenizers/" + from + '/' + file));
+  };
+  const auto with = [&](const std::string& settings) {
+    put(folder / "tokenizer_config.json", settings);
+    return error_of([&] { text::read_folder_tokenizer(folder.path()); });
+  };
+  const auto first_ids = [&](const std::string& settings) {
+    put(folder / "tokenizer_config.json", settings);
+    std::vector<std::string> tokens;
+    const text::Tokenizer tokenizer = text::read_folder_tokenizer(folder.path()).tokenizer();
+    for (std::int32_t id = 0; id < 3; ++id) tokens.emplace_back(tokenizer.token(id));
+    return tokens;
+  };
+  // XLM-R and CamemBERT have the same file.
+  take("camembert_folder", "sentencepiece.bpe.model");
+  const std::vector<std::string> of_xlm_roberta{"<s>", "<pad>", "</s>"},
+      of_camembert{"<s>NOTUSED", "<pad>", "</s>NOTUSED"};
+  CHECK(first_ids("{}") == of_xlm_roberta);
+  CHECK(first_ids(R"({"tokenizer_class": "XLMRobertaTokenizerFast"})") == of_xlm_roberta);
+  CHECK(first_ids(R"({"tokenizer_class": "CamembertTokenizer"})") == of_camembert);
+  put(folder / "config.json", R"({"model_type": "camembert"})");
+  CHECK(first_ids("{}") == of_camembert);
+  CHECK(with(R"({"tokenizer_class": "DebertaV2Tokenizer"})").find("'DebertaV2Tokenizer'; without a tokenizer.json") !=
+        std::string::npos);
+  std::filesystem::remove(folder / "sentencepiece.bpe.model");
+
+  take("deberta_folder", "spm.model");
+  CHECK(with("{}").find("'model_type' is 'camembert'; without a tokenizer.json") != std::string::npos);
+  put(folder / "config.json", R"({"model_type": "deberta-v2"})");
+  CHECK(first_ids("{}") == std::vector<std::string>{"[PAD]", "[CLS]", "[SEP]"});
+  const text::FolderTokenizer deberta = text::read_folder_tokenizer(folder.path());
+  CHECK(deberta.mask_token == "[MASK]");
+  CHECK(deberta.files.contains("spm.model"));
+  CHECK(with(R"({"mask_token": {"content": "[M]"}, "tokenizer_class": "T5Tokenizer"})").find("'T5Tokenizer'") !=
+        std::string::npos);
+  const auto ids = [&](const std::string& settings, const std::string& text) {
+    put(folder / "tokenizer_config.json", settings);
+    return text::read_folder_tokenizer(folder.path()).tokenizer().encode(text).ids;
+  };
+  CHECK(ids(R"({"mask_token": "[M]"})", "a [M]") == ids("{}", "a [MASK]"));
+
+  std::string pieces;
+  for (int i = 0; i < 4; ++i) pieces += std::string("\x0A\x03\x0A\x01") + static_cast<char>('a' + i);
+  put(folder / "spm.model", pieces);
+  CHECK(with("{}") == folder / "spm.model: has no piece for unknown text");
+  put(folder / "spm.model", pieces.substr(0, 15));
+  CHECK(with("{}") == folder / "spm.model: must be a Unigram model of more than three pieces");
+  const std::string unknown = std::string("\x0A\x05\x0A\x01") + "u\x18\x02";
+  put(folder / "spm.model", unknown + pieces + "\x1A\x07\x12\x05\xFF\xFF\xFF\xFF" + "1");
+  CHECK(with("{}") ==
+        folder / "spm.model: PrecompiledMap: its trie has 4294967295 bytes; they must be a multiple of 4 from 4 to 1");
+}
+
 TEST_CASE("text::SplitPattern: sequences and alternatives of characters") {
   const auto found = [](const char* expression, const std::string& text) {
     const text::SplitPattern pattern = text::SplitPattern::regex(expression);

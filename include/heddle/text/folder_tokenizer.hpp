@@ -2,11 +2,8 @@
 // one, with the settings of tokenizer_config.json.
 #pragma once
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
-#include <initializer_list>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,7 +12,7 @@
 
 #include <heddle/base/file.hpp>
 #include <heddle/io/json_object.hpp>
-#include <heddle/text/sentence_piece.hpp>
+#include <heddle/text/older_tokenizers.hpp>
 #include <heddle/text/tokenizer.hpp>
 #include <heddle/text/tokenizer_files.hpp>
 #include <heddle/text/tokenizer_json.hpp>
@@ -131,209 +128,12 @@ inline std::string mask_token(const std::string& folder, const JsonObject& setti
   return "";
 }
 
-// The tokens that tokenizer_config.json, special_tokens_map.json and added_tokens.json name for the vocabulary of an
-// older tokenizer, with their options. Tokens that the vocabulary does not have follow it.
-class NamedTokens {
- public:
-  NamedTokens(const std::string& folder, const JsonObject& settings) : settings_(settings) {
-    const auto open = [&](const char* name, std::optional<JsonFile>& file) {
-      if (const std::string path = folder + '/' + name; io::path_exists(path)) file.emplace(path);
-    };
-    open("special_tokens_map.json", map_);
-    open("added_tokens.json", added_);
-    if (!settings.has("added_tokens_decoder")) return;
-    const JsonObject decoder(settings.object("added_tokens_decoder"), settings.file(), "'added_tokens_decoder'");
-    for (const auto& [key, entry] : decoder.json().get_ref<const nlohmann::json::object_t&>()) {
-      AddedToken token = read(entry, settings.file(), "a member of 'added_tokens_decoder'");
-      const char* const end = key.data() + key.size();
-      require<FileError>(std::from_chars(key.data(), end, token.id).ptr == end && token.id >= 0, settings.file(), ": ",
-                         quoted_name(key), " of 'added_tokens_decoder' is not an id");
-      by_id_.emplace(token.id, std::move(token));
-    }
-  }
-
-  // Returns the token of a member such as "mask_token", by default `absent`.
-  AddedToken token(const char* key, const char* absent) const {
-    AddedToken found{.content = absent, .special = true};
-    if (const nlohmann::json* value = settings_.find(key))
-      found = read(*value, settings_.file(), '\'' + std::string(key) + '\'');
-    else if (const nlohmann::json* other = map_ ? map_->object().find(key) : nullptr)
-      found = read(*other, map_->object().file(), '\'' + std::string(key) + '\'');
-    for (const auto& [id, decoded] : by_id_)
-      if (decoded.content == found.content) found = decoded;
-    found.special = true;
-    return found;
-  }
-
-  // Adds special tokens, and then the other tokens of the files, to those that are recognized in texts.
-  void add_to(TokenizerParts& parts, const std::vector<AddedToken>& special) const {
-    TokenTable known;
-    for (const auto& [token, id] : parts.tokens) known.add(token, id);
-    auto next = static_cast<std::int32_t>(parts.tokens.size());
-    const auto add = [&](AddedToken token, const std::string& file, std::optional<std::int32_t> given) {
-      const auto is_same = [&](const AddedToken& added) { return added.content == token.content; };
-      if (token.content.empty() || std::any_of(parts.added_tokens.begin(), parts.added_tokens.end(), is_same)) return;
-      token.id = known.find(token.content);
-      if (token.id == TokenTable::none) known.add(token.content, token.id = next++);
-      require<FileError>(!given || *given == token.id, file, ": the added token ", quoted_name(token.content),
-                         " has the id ", given.value_or(0), "; its place is ", token.id);
-      parts.added_tokens.push_back(std::move(token));
-    };
-    for (const AddedToken& token : special) add(token, settings_.file(), {});
-    for (const auto& [id, token] : by_id_) add(token, settings_.file(), id);
-    if (added_) {
-      std::map<Index, std::string> by_id;
-      const JsonObject ids = added_->object();
-      for (const auto& [content, id] : ids.json().get_ref<const nlohmann::json::object_t&>())
-        by_id[ids.count(content, 0, most_token_ids - 1)] = content;
-      for (const auto& [id, content] : by_id)
-        add({.content = content, .normalized = true}, ids.file(), static_cast<std::int32_t>(id));
-    }
-    if (settings_.has("additional_special_tokens"))
-      for (const nlohmann::json& token : settings_.array("additional_special_tokens"))
-        add(read(token, settings_.file(), "a member of 'additional_special_tokens'"), settings_.file(), {});
-  }
-
- private:
-  static AddedToken read(const nlohmann::json& value, const std::string& file, const std::string& what) {
-    AddedToken token = read_added_token(value, file, what, true);
-    if (!value.is_object()) return token;
-    const JsonObject object(value, file, what);
-    token.special = object.boolean_or("special", true);
-    token.lstrip = object.boolean_or("lstrip", false);
-    token.rstrip = object.boolean_or("rstrip", false);
-    return token;
-  }
-
-  JsonObject settings_;
-  std::optional<JsonFile> map_, added_;
-  std::map<std::int32_t, AddedToken> by_id_;
-};
-
-// The special tokens of RoBERTa and XLM-R, to which the files may give other names.
-struct RobertaTokens {
-  NamedTokens names;
-  AddedToken begin, end, unknown, padding, separator, first, mask;
-
-  RobertaTokens(const std::string& folder, const JsonObject& settings)
-      : names(folder, settings),
-        begin(names.token("bos_token", "<s>")),
-        end(names.token("eos_token", "</s>")),
-        unknown(names.token("unk_token", "<unk>")),
-        padding(names.token("pad_token", "<pad>")),
-        separator(names.token("sep_token", "</s>")),
-        first(names.token("cls_token", "<s>")),
-        mask(names.token("mask_token", "<mask>")) {}
-
-  // Adds the tokens to those that are recognized in texts, and sets the form of texts and pairs.
-  void add_to(TokenizerParts& parts) const {
-    using enum TemplatePart::Kind;
-    names.add_to(parts, {begin, end, unknown, separator, padding, first, mask});
-    const auto id_of = [&](const AddedToken& token) {
-      return std::find_if(parts.added_tokens.begin(), parts.added_tokens.end(),
-                          [&](const AddedToken& added) { return added.content == token.content; })
-          ->id;
-    };
-    const TemplatePart cls{special, 0, {id_of(first)}}, sep{special, 0, {id_of(separator)}};
-    parts.post_processor.single = {cls, {first_text, 0}, sep};
-    parts.post_processor.pair = {cls, {first_text, 0}, sep, sep, {second_text, 0}, sep};
-  }
-};
-
-// Reads vocab.json and merges.txt as transformers' RobertaTokenizer does.
-inline TokenizerParts read_roberta(const std::string& folder, const JsonObject& settings) {
-  const io::JsonFile vocabulary(folder + "/vocab.json");
-  std::vector<std::pair<std::string, std::int32_t>> tokens = TokenizerReader(vocabulary.object()).vocabulary();
-  const std::string path = folder + "/merges.txt", text = io::read_file(path);
-  std::vector<BytePairEncoding::Merge> merges;
-  std::size_t number = 0;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    std::string line = text.substr(begin, end - begin);
-    begin = end + 1;
-    ++number;
-    if (line.ends_with('\r')) line.pop_back();
-    if (line.starts_with("#version") || (line.empty() && begin >= text.size())) continue;
-    std::optional<BytePairEncoding::Merge> merge = merge_of(line);
-    require<FileError>(merge.has_value(), printable(path), ':', number, ": ", quoted_name(line),
-                       " must be two tokens, separated by a blank");
-    merges.push_back(std::move(*merge));
-  }
-  const bool adds_prefix_space = settings.boolean_or("add_prefix_space", false);
-  try {
-    BytePairEncoding model(tokens, merges, {.is_byte_level = true});
-    TokenizerParts parts{std::move(model), std::move(tokens)};
-    parts.pre_tokenizers = {ByteLevelPreTokenizer{adds_prefix_space}};
-    parts.decoders = {ByteLevelDecoder()};
-    parts.has_decoder = true;
-    parts.post_processor.trims_offsets = settings.boolean_or("trim_offsets", true);
-    parts.post_processor.adds_prefix_space = adds_prefix_space;
-    RobertaTokens(folder, settings).add_to(parts);
-    return parts;
-  } catch (const FileError&) {
-    throw;
-  } catch (const Error& error) {
-    fail<FileError>(printable(path), ": ", error.what());
-  }
-}
-
-// Reads sentencepiece.bpe.model as transformers' XLMRobertaTokenizer does: the ids of its first three pieces are those
-// of four special tokens, and the mask token follows the others.
-inline TokenizerParts read_xlm_roberta(const std::string& folder, const std::string& path, const JsonObject& settings) {
-  const SentencePieceModel model = SentencePieceModel::parse(io::read_file(path), path);
-  require<FileError>(model.is_unigram && model.pieces.size() > 3, printable(path),
-                     ": must be a Unigram model of more than three pieces");
-  const RobertaTokens names(folder, settings);
-  std::vector<std::pair<std::string, double>> scored;
-  for (const AddedToken* token : {&names.begin, &names.padding, &names.end, &names.unknown})
-    scored.emplace_back(token->content, 0);
-  for (std::size_t i = 3; i < model.pieces.size(); ++i)
-    scored.emplace_back(model.pieces[i].text, static_cast<double>(model.pieces[i].score));
-  scored.emplace_back(names.mask.content, 0);
-  std::vector<std::pair<std::string, std::int32_t>> tokens;
-  for (const auto& [token, score] : scored) tokens.emplace_back(token, static_cast<std::int32_t>(tokens.size()));
-  constexpr std::int32_t unknown = 3;
-  TokenizerParts parts{Unigram(scored, unknown, false), std::move(tokens)};
-  try {
-    if (!model.character_map.empty())
-      parts.normalizers = {PrecompiledNormalizer{std::make_shared<const PrecompiledMap>(model.character_map)}};
-  } catch (const Error& error) {
-    fail<FileError>(printable(path), ": ", error.what());
-  }
-  using Prepend = MetaspacePreTokenizer::Prepend;
-  const bool is_prepended = settings.boolean_or("add_prefix_space", true);
-  parts.pre_tokenizers = {
-      SplitPreTokenizer{SplitPattern::characters(CharacterSet(property::white_space)), SplitBehavior::removed},
-      MetaspacePreTokenizer{.prepend = is_prepended ? Prepend::always : Prepend::never}};
-  parts.decoders = {MetaspaceDecoder{.is_prepended = is_prepended}};
-  parts.has_decoder = true;
-  names.add_to(parts);
-  return parts;
-}
-
-// Throws FileError unless the class of a folder's tokenizer is one of some names; without a class, unless its model is
-// of one of some types, if it is known.
-inline void require_class(const std::string& folder, const JsonObject& settings,
-                          std::initializer_list<const char*> classes, std::initializer_list<const char*> models) {
-  const std::string path = folder + "/config.json";
-  const std::optional<JsonFile> model =
-      io::path_exists(path) ? std::optional<JsonFile>(std::in_place, path) : std::nullopt;
-  const auto require_one = [](const JsonObject& object, const char* key, std::initializer_list<const char*> known) {
-    const std::string name = object.text(key);
-    require<FileError>(std::any_of(known.begin(), known.end(), [&](const char* one) { return name == one; }),
-                       object.file(), ": '", key, "' is ", quoted_name(name),
-                       "; without a tokenizer.json, heddle does not read its vocabulary");
-  };
-  if (settings.has("tokenizer_class")) return require_one(settings, "tokenizer_class", classes);
-  if (model && model->object().has("tokenizer_class")) return require_one(model->object(), "tokenizer_class", classes);
-  if (model && model->object().has("model_type")) require_one(model->object(), "model_type", models);
-}
-
 }  // namespace detail
 
 /// Reads the tokenizer of a Hugging Face folder. A tokenizer that is BERT's is read as read_tokenizer() does. For any
 /// other, tokenizer.json decides, with truncation_side, add_prefix_space and model_max_length of tokenizer_config.json.
-/// Without tokenizer.json, vocab.json and merges.txt are RoBERTa's tokenizer, and sentencepiece.bpe.model is XLM-R's.
+/// Without tokenizer.json, vocab.json and merges.txt are RoBERTa's tokenizer, sentencepiece.bpe.model is XLM-R's or
+/// CamemBERT's, spm.model DeBERTa's and spiece.model ALBERT's.
 /// The model is given token types if model_input_names of tokenizer_config.json has token_type_ids. @throws FileError
 /// as read_tokenizer() and parse_tokenizer() do.
 inline FolderTokenizer read_folder_tokenizer(const std::string& folder) {
@@ -351,7 +151,6 @@ inline FolderTokenizer read_folder_tokenizer(const std::string& folder) {
   };
   const io::JsonFile settings_file(io::path_exists(config) ? io::read_file(config) : "{}", config);
   const io::JsonObject settings = settings_file.object();
-  const std::string vocabulary = folder + "/vocab.json", pieces = folder + "/sentencepiece.bpe.model";
   std::optional<FolderTokenizer> read;
   if (io::path_exists(path)) {
     const io::JsonFile file(path);
@@ -365,15 +164,8 @@ inline FolderTokenizer read_folder_tokenizer(const std::string& folder) {
     read = FolderTokenizer{detail::TokenizerReader(json).read(), json.file()};
   } else if (io::path_exists(folder + "/vocab.txt")) {
     return read_bert();
-  } else if (io::path_exists(vocabulary) && io::path_exists(folder + "/merges.txt")) {
-    detail::require_class(
-        folder, settings,
-        {"RobertaTokenizer", "RobertaTokenizerFast", "LongformerTokenizer", "LongformerTokenizerFast"},
-        {"roberta", "longformer"});
-    read = FolderTokenizer{detail::read_roberta(folder, settings), io::printable(vocabulary)};
-  } else if (io::path_exists(pieces)) {
-    detail::require_class(folder, settings, {"XLMRobertaTokenizer", "XLMRobertaTokenizerFast"}, {"xlm-roberta"});
-    read = FolderTokenizer{detail::read_xlm_roberta(folder, pieces, settings), io::printable(pieces)};
+  } else if (const detail::OlderTokenizer* const older = detail::find_older_tokenizer(folder, settings)) {
+    read = FolderTokenizer{older->read(folder, settings), io::printable(folder + '/' + older->vocabulary)};
   } else {
     return read_bert();
   }

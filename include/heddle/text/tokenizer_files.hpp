@@ -184,9 +184,16 @@ inline std::optional<bool> boolean_or_null(const JsonObject& object, const std::
 }
 
 // The files of a tokenizer: read_tokenizer() keeps the contents of those that exist.
-inline constexpr const char* tokenizer_file_names[] = {
-    "tokenizer.json", "vocab.txt",  "tokenizer_config.json",  "special_tokens_map.json", "added_tokens.json",
-    "vocab.json",     "merges.txt", "sentencepiece.bpe.model"};
+inline constexpr const char* tokenizer_file_names[] = {"tokenizer.json",
+                                                       "vocab.txt",
+                                                       "tokenizer_config.json",
+                                                       "special_tokens_map.json",
+                                                       "added_tokens.json",
+                                                       "vocab.json",
+                                                       "merges.txt",
+                                                       "sentencepiece.bpe.model",
+                                                       "spm.model",
+                                                       "spiece.model"};
 
 // Reads the vocabulary and the casing of tokenizer.json; `path` is its name in messages.
 inline PretrainedTokenizer read_tokenizer_json(const JsonObject& all, const std::string& path) {
