@@ -36,7 +36,7 @@ import warnings
 import pre_norm_model
 import torch
 from bert_folders import BASE, BERT_BASE, DISTILBERT_BASE, MODERN, ODD, RELATIVES_BASE, Case, load_classifier, make_folder
-from comparison import THREADS, Program, check, compare_losses, finals_of, make_parser
+from comparison import THREADS, Program, check, compare_losses, finals_of, make_parser, print_build
 from exact_float64 import exact_float64
 from sst2_train import read_rows
 from tokens import Tokenizer
@@ -93,6 +93,7 @@ class BertProgram:
 
     def __init__(self, binary, folder):
         self.binary, self.folder = binary, folder
+        print_build(binary)
 
     def text(self, command, model, *flags, threads=THREADS, text=None):
         words = [str(word) for word in (self.binary, command, model, "--threads", threads, *flags)]

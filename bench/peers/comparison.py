@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -22,11 +23,19 @@ def finals_of(entries):
     return {entry["split"]: entry for entry in entries if "final" in entry}
 
 
+def print_build(binary):
+    """Prints the settings that a heddle program was compiled with: without HEDDLE_NATIVE its kernels have no AVX, which shows in times."""
+    with open(binary, "rb") as file:
+        found = re.search(rb"heddle [0-9.]+, [^\0]*", file.read())
+    print(f"{os.path.basename(binary)}: {found[0].decode() if found else 'of unknown settings'}", flush=True)
+
+
 class Program:
     """The heddle program. `flags` are passed to every call. It writes its files to `folder`."""
 
     def __init__(self, binary, folder, *flags):
         self.folder, self.count = folder, 0
+        print_build(binary)
         self.command = [binary, "--threads", THREADS, "--progress", "none", *flags]
 
     def path(self, name):

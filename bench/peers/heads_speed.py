@@ -22,7 +22,7 @@ import time
 import torch
 import transformers
 from bert_folders import Case
-from comparison import THREADS
+from comparison import THREADS, print_build
 from sentence_transformers import CrossEncoder, SentenceTransformer
 from sentence_transformers.sentence_transformer import losses, modules
 from training_compare import IGNORED, RANKING, Training, labels_of_tokens, load_model, make_model, padded
@@ -175,6 +175,7 @@ def main():
     options = parser.parse_args()
     transformers.utils.logging.set_verbosity_error()
     torch.set_num_threads(THREADS)
+    print_build(os.path.join(options.programs, "heads_program"))
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(options, folder)
         for name in [options.only] if options.only else [*trainings, *PREDICTIONS]:

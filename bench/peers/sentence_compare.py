@@ -28,7 +28,7 @@ import sys
 import torch
 import transformers
 from bert_folders import BASE, ODD, class_of, draw
-from comparison import THREADS, check
+from comparison import THREADS, check, print_build
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer, SparseEncoder
 from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
 from sentence_transformers.sentence_transformer import modules
@@ -132,6 +132,7 @@ class Bench:
     def __init__(self, options, folder):
         self.options, self.folder = options, folder
         self.texts = Texts(options.data)
+        print_build(options.program)
         transformers.utils.logging.set_verbosity_error()
 
     def path(self, name):
