@@ -224,6 +224,16 @@ for type in mpnet electra albert modernbert nomic_bert gte deberta-v2; do
   claim "it pre-trains $type, and fine-tunes it" \
     'exits 0 "${pretrain[@]}" --architecture $type "${vocabulary[@]}" --steps 2 --out "pre_$type" && exits 0 "$bert" --model "pre_$type" --train three.csv --valid three.csv --text text --label label --steps 2 --progress none --out "fine_$type" && predict --out "fine_$type" && are_distributions 3'
 done
+# --- DeBERTa with its own tokenizer ---
+mkdir unigram
+cp pre_deberta-v2/{config.json,model.safetensors} unigram
+cp "$(dirname "$examples")/tests/golden/tokenizers/deberta_v3/tokenizer.json" unigram
+echo '{"tokenizer_class": "DebertaV2TokenizerFast", "mask_token": "[MASK]"}' >unigram/tokenizer_config.json
+own_tokens() { "$(dirname "$bert")/tokenize" --tokenizer unigram --to "$1" <"$2" >/dev/null; }
+of_unigram=("$bert" --model unigram --batch-size 16 --epochs 1 --progress none)
+claim 'training on token files of any tokenizer is training on their texts, to the bit' \
+  'own_tokens own.tokens plain.txt && own_tokens own_other.tokens other.txt && exits 0 "${of_unigram[@]}" --pretrain plain.txt --valid other.txt --out own_text && exits 0 "${of_unigram[@]}" --pretrain own.tokens --valid own_other.tokens --out own_tokens && cmp own_text/model.safetensors own_tokens/model.safetensors'
+refusal 'a token file of another tokenizer is refused' '^plain.tokens: its ids are of another tokenizer; make it by tokenize with --tokenizer and the folder of this model$' "${of_unigram[@]}" --pretrain plain.tokens
 refusal 'a saved model of another architecture is refused' '^--architecture is bert; the model in roberta is roberta$' "$bert" --pretrain plain.txt --architecture bert --out roberta --evaluate
 refusal '--pretrain has no DistilBERT' '^--pretrain has no --architecture distilbert; it has bert, roberta, mpnet, electra, albert, modernbert, nomic_bert, gte and deberta-v2$' "$bert" --pretrain plain.txt --architecture distilbert
 refusal '--architecture describes a new model' '^--architecture: the model in --model has its own$' "$bert" --pretrain plain.txt --model roberta --architecture roberta

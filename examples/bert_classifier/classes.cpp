@@ -43,7 +43,7 @@ class BertClassifierSystem : public FineTuning {
   TextSplits read_splits() {
     if (takes_tokens_) {
       const auto split = [&](const std::string& path, Index most) {
-        const data::TokenFile file = open_labelled_tokens(path, setup_.word_piece(), std::ssize(labels()));
+        const data::TokenFile file = open_labelled_tokens(path, identify(setup_.tokenizer()), std::ssize(labels()));
         return SplitTexts(file, setup_.rows_of_tokens(0, file.count()), most);
       };
       return {split(own_.train, train_rows()), split(own_.valid, valid_rows()), {}};

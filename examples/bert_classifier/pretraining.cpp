@@ -60,7 +60,7 @@ class BertPretraining : public BertProgram {
     if (own_.valid.empty()) return splits;
     const Index limit = setup_.flags().valid_rows;
     if (data::is_token_file(own_.valid)) {
-      const data::TokenFile file = open_tokens(own_.valid, setup_.word_piece());
+      const data::TokenFile file = open_tokens(own_.valid, identify(setup_.tokenizer()));
       require<FileError>(file.count() > 0, file.name(), ": has no text");
       splits.valid.add(file, setup_.rows_of_tokens(0, limited(file.count(), limit)));
     } else {
@@ -138,7 +138,7 @@ class BertPretraining : public BertProgram {
   // Adds the texts of a token file. Without --valid, the last ones are used to validate: one of 20, but at most 1,000.
   void add_tokens(const Source& source, TextSplits& splits) const {
     constexpr Index most_held_out = 1000;
-    const data::TokenFile file = open_tokens(source.path, setup_.word_piece());
+    const data::TokenFile file = open_tokens(source.path, identify(setup_.tokenizer()));
     Index last = file.count();
     require<FileError>(last > 0, file.name(), ": has no text");
     if (own_.valid.empty()) {

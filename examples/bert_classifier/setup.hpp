@@ -2,6 +2,7 @@
 #pragma once
 #include <heddle/models/text_batches.hpp>
 
+#include "../common/tokenizer_id.hpp"
 #include "../common/trainer.hpp"
 #include "../common/vocabulary.hpp"
 #include "labelled_texts.hpp"
@@ -115,12 +116,6 @@ class BertSetup {
   bool is_uncased() const { return found_ ? found_->is_uncased() : flags_.uncased; }
   const std::string& data() const { return data_; }
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
-  // Returns BERT's tokenizer, which a token file needs. Throws Error for another one.
-  const text::WordPiece& word_piece() const {
-    require(tokenizer_->word_piece() != nullptr, io::printable(folder_),
-            ": a token file needs the tokenizer of a BERT; the folder has another one");
-    return *tokenizer_->word_piece();
-  }
   // Returns the token that hides another one.
   std::string mask_token() const { return found_ ? found_->mask_token : "[MASK]"; }
   // Returns how the texts of a token file become rows.

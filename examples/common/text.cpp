@@ -30,7 +30,7 @@ EncodedTexts encode(const text::WordPiece& tokenizer, const std::vector<std::str
   return out;
 }
 
-std::uint64_t checksum_of(const text::WordPiece& tokenizer) {
+TokenizerId identify(const text::WordPiece& tokenizer) {
   io::Crc64 crc;
   const text::WordPieceOptions& options = tokenizer.options();
   crc.add(std::string("wordpiece ") + (options.uncased ? "uncased " : "") +
@@ -44,18 +44,18 @@ std::uint64_t checksum_of(const text::WordPiece& tokenizer) {
     for (const text::AddedToken& token : tokenizer.added_tokens())
       crc.add(token.content + ' ' + std::to_string(token.id) + (token.single_word ? " word" : "") +
               (token.normalized ? " normalized\n" : "\n"));
-  return crc.value();
+  return {crc.value(), options.uncased ? "the vocabulary of this model and --uncased"
+                                       : "the vocabulary of this model, without --uncased"};
 }
 
-data::TokenFile open_tokens(const std::string& path, const text::WordPiece& tokenizer) {
+data::TokenFile open_tokens(const std::string& path, const TokenizerId& tokenizer) {
   data::TokenFile file(path);
-  require<FileError>(file.tokenizer() == checksum_of(tokenizer), file.name(),
-                     ": its ids are of another tokenizer; make it by tokenize with the vocabulary of this model",
-                     tokenizer.options().uncased ? " and --uncased" : ", without --uncased");
+  require<FileError>(file.tokenizer() == tokenizer.checksum, file.name(),
+                     ": its ids are of another tokenizer; make it by tokenize with ", tokenizer.flags);
   return file;
 }
 
-data::TokenFile open_labelled_tokens(const std::string& path, const text::WordPiece& tokenizer, Index classes) {
+data::TokenFile open_labelled_tokens(const std::string& path, const TokenizerId& tokenizer, Index classes) {
   const data::TokenFile file = open_tokens(path, tokenizer);
   require<FileError>(file.count() > 0, file.name(), ": has no texts");
   require<FileError>(file.has_labels(), file.name(), ": its texts have no labels; make it by tokenize with --labels");

@@ -31,16 +31,22 @@ struct EncodedTexts {
 EncodedTexts encode(const text::WordPiece& tokenizer, const std::vector<std::string>& texts,
                     const std::vector<int>& labels);
 
-// Returns the checksum of a tokenizer, for token files: of its vocabulary, of its added tokens besides the usual ones,
-// and of the options that decide ids besides lengths.
-std::uint64_t checksum_of(const text::WordPiece& tokenizer);
+// The tokenizer that made the ids of a token file.
+struct TokenizerId {
+  std::uint64_t checksum;
+  std::string flags;  // of tokenize, which choose it; for messages
+};
+
+// Identifies BERT's tokenizer by its vocabulary, by its added tokens besides the usual ones, and by the options that
+// decide ids besides lengths.
+TokenizerId identify(const text::WordPiece& tokenizer);
 
 // Opens a token file. Throws FileError if its ids are those of another tokenizer.
-data::TokenFile open_tokens(const std::string& path, const text::WordPiece& tokenizer);
+data::TokenFile open_tokens(const std::string& path, const TokenizerId& tokenizer);
 
 // Opens a token file as above, for a classifier. Throws FileError for a file without texts or labels, and for a label
 // that is not the number of one of the classes.
-data::TokenFile open_labelled_tokens(const std::string& path, const text::WordPiece& tokenizer, Index classes);
+data::TokenFile open_labelled_tokens(const std::string& path, const TokenizerId& tokenizer, Index classes);
 
 // Returns the lines of a file, or of standard input for "-". Prints a note for each kind of change to the text. Throws
 // FileError.

@@ -93,7 +93,7 @@ class Sst2 {
   SplitTexts read_split(const std::string& split, Index limit) const {
     const std::string file = file_of(split);
     if (file.ends_with(".tsv")) return read_sst2(file, limit, *tokenizer_);
-    return {open_labelled_tokens(file, *tokenizer_, classes), {.max_length = sizes_.max_length}, limit};
+    return {open_labelled_tokens(file, identify(*tokenizer_), classes), {.max_length = sizes_.max_length}, limit};
   }
 
   const TrainerFlags& flags_;

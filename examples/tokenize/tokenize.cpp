@@ -21,6 +21,7 @@
 #include "../common/flags.hpp"
 #include "../common/program.hpp"
 #include "../common/text.hpp"
+#include "../common/tokenizer_id.hpp"
 
 namespace heddle::examples {
 namespace {
@@ -264,9 +265,8 @@ std::int32_t cut_label(std::string_view& line) {
 // Writes the ids of the lines to a token file.
 void write_tokens(const std::string& path, const LineEncoder& encode, bool has_labels) {
   constexpr std::uint64_t save_every = std::uint64_t{1} << 26;  // bytes of input
-  require(encode.tokenizer().word_piece() != nullptr, "--to needs the tokenizer of a BERT");
-  const text::WordPiece& tokenizer = *encode.tokenizer().word_piece();
-  data::TokenFileWriter writer(path, tokenizer.vocabulary().size(), checksum_of(tokenizer),
+  const text::Tokenizer& tokenizer = encode.tokenizer();
+  data::TokenFileWriter writer(path, tokenizer.size(), identify(tokenizer).checksum,
                                has_labels ? data::TextLabels::written : data::TextLabels::none);
   const std::size_t max_length = tokenizer.options().max_length;
   InputSoFar input;
