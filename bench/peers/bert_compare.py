@@ -14,7 +14,7 @@
  relatives the same for each other architecture at base size, and ModernBERT with 2 texts of 4,096 tokens
  bf16      forward of 4x512 in bf16 against PyTorch's autocast, in turns
  latency   one text of 20 tokens through BERT-base, 1 and 2 threads, against PyTorch and ONNX Runtime, in turns
- memory    peak resident memory of loading BERT-base
+ memory    peak resident memory of loading BERT and each other architecture at base size: F32, in shards, and BF16
  pretrain  masked language model on SST-2's text, then 500 labelled rows, against no pre-training: accuracy, 5 seeds
 
 Errors of logits are relative to the folder's largest absolute logit. `training`, `save`, `pretrain` and the steps of `prenorm`
@@ -27,6 +27,7 @@ import contextlib
 import json
 import logging
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -508,11 +509,22 @@ class Bench:
         torch.set_num_threads(THREADS)
 
     def memory(self):
-        folder = self.model(BERT_BASE)
-        size = os.path.getsize(os.path.join(folder, "model.safetensors"))
+        for case in [BERT_BASE, *RELATIVES_BASE]:
+            folder = self.model(case)
+            size = os.path.getsize(os.path.join(folder, "model.safetensors"))
+            yield self.memory_of_loading(case.name, folder, size)
+            for name, options, form in [("shards", {}, {"max_shard_size": "100MB"}), ("BF16", {"dtype": torch.bfloat16}, {})]:
+                other = self.path(f"{case.name}-{name}")
+                shutil.copytree(folder, other, ignore=shutil.ignore_patterns("model.safetensors"))
+                load_classifier(folder, **options).save_pretrained(other, **form)
+                yield self.memory_of_loading(f"{case.name}, {name}", other, size)
+                shutil.rmtree(other)
+
+    def memory_of_loading(self, what, folder, size):
+        """Returns a row for a folder whose weights in F32 have `size` bytes."""
         seen = self.program("load", folder)
         text = f"{seen['peak_bytes'] / size:.3f}x of {size / 1e6:.0f} MB ({seen['seconds']:.2f} s)"
-        yield row("memory of loading, BERT-base", text, f"<= {MEMORY_BOUND}x", seen["peak_bytes"] <= MEMORY_BOUND * size)
+        return row(f"memory of loading, {what}", text, f"<= {MEMORY_BOUND}x", seen["peak_bytes"] <= MEMORY_BOUND * size)
 
     def pretrain(self):
         lines, valid = self.lines("train.tsv"), self.write_table("dev.tsv", self.lines("dev.tsv"))

@@ -30,17 +30,27 @@ TEST_CASE("take_rows: moves elements of any type") {
   });
 }
 
-TEST_CASE("embed: gradients of repeated ids are summed in float, in order, on any number of threads") {
+TEST_CASE("embed: gradients of repeated ids are summed in float, in parts of 64, in order, on any number of threads") {
   Random random(1);
   const Index V = 31, N = 4000, D = 33;
   Tensor<int> ids({N});
   for (Index n = 0; n < N; ++n) ids.data()[n] = n % 3 ? 7 : static_cast<int>(random.next() % 20);
   const auto table = variable(zeros<float>({V, D}));
   const Tensor<float> dy = randn<float>({N, D}, random);
-  std::vector<float> expected(static_cast<std::size_t>(V * D), 0.f);
-  for (Index n = 0; n < N; ++n)
-    for (Index d = 0; d < D; ++d)
-      expected[static_cast<std::size_t>(std::as_const(ids).data()[n] * D + d)] += std::as_const(dy).data()[n * D + d];
+  std::vector<float> expected(static_cast<std::size_t>(V * D), 0.f), parts = expected;
+  const auto place = [&](Index id, Index d) { return static_cast<std::size_t>(id * D + d); };
+  const auto add_part = [&](Index id, Index d) { expected[place(id, d)] += std::exchange(parts[place(id, d)], 0.f); };
+  std::vector<int> rows_of(static_cast<std::size_t>(V), 0);
+  for (Index n = 0; n < N; ++n) {
+    const int id = std::as_const(ids).data()[n];
+    const bool is_full = ++rows_of[static_cast<std::size_t>(id)] % 64 == 0;
+    for (Index d = 0; d < D; ++d) {
+      parts[place(id, d)] += std::as_const(dy).data()[n * D + d];
+      if (is_full) add_part(id, d);
+    }
+  }
+  for (Index id = 0; id < V; ++id)
+    for (Index d = 0; d < D; ++d) add_part(id, d);
   const int before = threads();
   for (const int count : {1, 3}) {
     set_threads(count);
