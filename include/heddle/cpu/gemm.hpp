@@ -45,7 +45,7 @@ MatrixView<T> some_rows(MatrixView<T> x, Index first, Index last) {
 // Returns whether the rows of a matrix are whole pages apart.
 inline bool has_rows_pages_apart(const MatrixView<const float>& x) {
   constexpr Index page = 4096 / sizeof(float);
-  return x.width < x.stride && x.stride % page == 0;
+  return x.stride % page == 0;
 }
 
 // Computes c = a b, or c += a b, from copies of parts of a, if it is transposed, and of b, if its rows are pages apart.
@@ -80,15 +80,17 @@ void product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<E> c, Into
 #ifdef HEDDLE_ONEDNN
   constexpr Index worth_packing =
       16384;  // multiplications; for smaller products oneDNN's overhead is larger than its gain
-  constexpr bool is_float = std::is_same_v<T, float>;
   constexpr Index worth_copying = 128;  // rows or columns of the result that read a copy
-  if constexpr (is_float && (transpose_a || !transpose_b))
-    if (c.width >= worth_copying && (transpose_a || (c.rows >= worth_copying && has_rows_pages_apart(b))) &&
-        onednn::is_slow_with_gaps())
-      return product_of_copies<transpose_a, transpose_b>(a, b, c, into == Into::add);
-  if constexpr (is_float || std::is_same_v<T, bf16>)
-    if (const Index depth = transpose_a ? a.rows : a.width; c.rows * c.width * depth >= worth_packing)
+  constexpr bool is_float = std::is_same_v<T, float>;
+  if constexpr (is_float || std::is_same_v<T, bf16>) {
+    if (const Index depth = transpose_a ? a.rows : a.width; c.rows * c.width * depth >= worth_packing) {
+      if constexpr (is_float && (transpose_a || !transpose_b))
+        if (c.width >= worth_copying && (transpose_a || (c.rows >= worth_copying && has_rows_pages_apart(b))) &&
+            onednn::is_slow_with_gaps())
+          return product_of_copies<transpose_a, transpose_b>(a, b, c, into == Into::add);
       if (is_float || onednn::has_bf16()) return onednn::product(transpose_a, transpose_b, a, b, c, into == Into::add);
+    }
+  }
 #endif
   if constexpr (std::is_same_v<T, Acc<T>>) {
     using Eigen::ColMajor;  // one name a declaration: nvcc stops at a list with an internal error
