@@ -7,7 +7,8 @@
 #include <heddle/models/sentence_encoder.hpp>
 #include <heddle/models/sparse_encoder.hpp>
 
-#include "folder.hpp"
+#include "fuzz.hpp"
+#include "io/files.hpp"
 
 namespace {
 
@@ -32,12 +33,12 @@ struct Norm {
 };
 
 // A folder with the weights of a small model and of three modules.
-class ModelFolder : public fuzz::Folder {
+class ModelFolder : public testing::TemporaryFolder {
  public:
-  ModelFolder() : Folder("sentence-folder") {
+  ModelFolder() {
     for (const char* module : {"1", "2", "3"}) std::filesystem::create_directory(path() + '/' + module);
-    write("config.json", config);
-    write("vocab.txt", vocabulary);
+    testing::put(path() + "/config.json", config);
+    testing::put(path() + "/vocab.txt", vocabulary);
     Random random(1);
     const models::BertMaskedLm<> model(*models::read_config(path()).bert(), random);
     io::save(model, path() + "/model.safetensors");
@@ -53,7 +54,7 @@ class ModelFolder : public fuzz::Folder {
       std::string line;
       std::getline(lines, line);
       std::filesystem::remove(path() + '/' + file);
-      if (!line.empty()) write(file, line);
+      if (!line.empty()) testing::put(path() + '/' + file, line);
     }
   }
 };

@@ -2,7 +2,8 @@
 // A tokenizer that is accepted takes any of a few texts.
 #include <heddle/text/folder_tokenizer.hpp>
 
-#include "folder.hpp"
+#include "fuzz.hpp"
+#include "io/files.hpp"
 
 namespace {
 
@@ -11,16 +12,17 @@ using namespace heddle;
 constexpr const char* texts[] = {"", " ", "a big dog, 1, is `` it? ", "Ab\xCC\x81 \xEF\xBC\xA1\xC2\xA0<s>[MASK]x\xFF"};
 
 // Writes a model and the settings of its class.
-void fill(const fuzz::Folder& folder, unsigned char options, std::string_view model) {
+void fill(const testing::TemporaryFolder& folder, unsigned char options, std::string_view model) {
   constexpr std::size_t classes = 4;
   const text::detail::OlderTokenizer& known = text::detail::older_tokenizers[1 + options % classes];
   for (const text::detail::OlderTokenizer& other : text::detail::older_tokenizers)
-    std::filesystem::remove(folder.path() + '/' + other.vocabulary);
-  folder.write(known.vocabulary, model);
+    std::filesystem::remove(folder / other.vocabulary);
+  testing::put(folder / known.vocabulary, model);
   const auto flag = [&](int bit) { return options >> bit & 1 ? "true" : "false"; };
-  folder.write("tokenizer_config.json", R"({"tokenizer_class":")" + std::string(known.name) + R"(","do_lower_case":)" +
-                                            flag(2) + R"(,"split_by_punct":)" + flag(3) + R"(,"keep_accents":)" +
-                                            flag(4) + R"(,"add_prefix_space":)" + flag(5) + '}');
+  testing::put(folder / "tokenizer_config.json", R"({"tokenizer_class":")" + std::string(known.name) +
+                                                     R"(","do_lower_case":)" + flag(2) + R"(,"split_by_punct":)" +
+                                                     flag(3) + R"(,"keep_accents":)" + flag(4) +
+                                                     R"(,"add_prefix_space":)" + flag(5) + '}');
 }
 
 void check_text(const text::Tokenizer& tokenizer, std::string_view text) {
@@ -35,7 +37,7 @@ void check_text(const text::Tokenizer& tokenizer, std::string_view text) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const fuzz::Folder folder("sentence-piece");
+  static const testing::TemporaryFolder folder;
   if (size == 0) return 0;
   const fuzz::Input input(data + 1, size - 1);
   fill(folder, data[0], input.text());

@@ -48,6 +48,14 @@ inline bool has_rows_pages_apart(const MatrixView<const float>& x) {
   return x.stride % page == 0;
 }
 
+// Returns whether a product c = a b is faster from copies of a or of b.
+template <bool transpose_a, bool transpose_b>
+bool needs_copies(MatrixView<const float> b, MatrixView<float> c) {
+  constexpr Index worth_copying = 128;  // columns of c that read a copy of a, and rows that read one of b
+  if (c.width < worth_copying || !onednn::is_slow_with_gaps()) return false;
+  return transpose_a || (!transpose_b && c.rows >= worth_copying && has_rows_pages_apart(b));
+}
+
 // Computes c = a b, or c += a b, from copies of parts of a, if it is transposed, and of b, if its rows are pages apart.
 template <bool transpose_a, bool transpose_b>
 void product_of_copies(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c, bool add) {
@@ -80,13 +88,11 @@ void product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<E> c, Into
 #ifdef HEDDLE_ONEDNN
   constexpr Index worth_packing =
       16384;  // multiplications; for smaller products oneDNN's overhead is larger than its gain
-  constexpr Index worth_copying = 128;  // rows or columns of the result that read a copy
   constexpr bool is_float = std::is_same_v<T, float>;
   if constexpr (is_float || std::is_same_v<T, bf16>) {
     if (const Index depth = transpose_a ? a.rows : a.width; c.rows * c.width * depth >= worth_packing) {
-      if constexpr (is_float && (transpose_a || !transpose_b))
-        if (c.width >= worth_copying && (transpose_a || (c.rows >= worth_copying && has_rows_pages_apart(b))) &&
-            onednn::is_slow_with_gaps())
+      if constexpr (is_float)
+        if (needs_copies<transpose_a, transpose_b>(b, c))
           return product_of_copies<transpose_a, transpose_b>(a, b, c, into == Into::add);
       if (is_float || onednn::has_bf16()) return onednn::product(transpose_a, transpose_b, a, b, c, into == Into::add);
     }

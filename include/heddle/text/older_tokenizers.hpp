@@ -113,26 +113,24 @@ struct UsualTokens {
 };
 inline constexpr UsualTokens roberta_tokens{
     .first = "<s>", .separator = "</s>", .unknown = "<unk>", .padding = "<pad>", .mask = "<mask>"};
-inline constexpr UsualTokens camembert_tokens{.first = "<s>",
-                                              .separator = "</s>",
-                                              .unknown = "<unk>",
-                                              .padding = "<pad>",
-                                              .mask = "<mask>",
-                                              .mask_strips_left = true};
-inline constexpr UsualTokens albert_tokens{.first = "[CLS]",
-                                           .separator = "[SEP]",
-                                           .unknown = "<unk>",
-                                           .padding = "<pad>",
-                                           .mask = "[MASK]",
-                                           .mask_strips_left = true,
-                                           .has_types = true};
-inline constexpr UsualTokens deberta_tokens{.first = "[CLS]",
-                                            .separator = "[SEP]",
-                                            .unknown = "[UNK]",
-                                            .padding = "[PAD]",
-                                            .mask = "[MASK]",
-                                            .unknown_is_normalized = true,
-                                            .has_types = true};
+inline constexpr UsualTokens camembert_tokens = [] {
+  UsualTokens usual = roberta_tokens;
+  usual.mask_strips_left = true;
+  return usual;
+}();
+inline constexpr UsualTokens albert_tokens = [] {
+  UsualTokens usual = camembert_tokens;
+  usual.first = "[CLS]", usual.separator = "[SEP]", usual.mask = "[MASK]";
+  usual.has_types = true;
+  return usual;
+}();
+inline constexpr UsualTokens deberta_tokens = [] {
+  UsualTokens usual = albert_tokens;
+  usual.unknown = "[UNK]", usual.padding = "[PAD]";
+  usual.unknown_is_normalized = true;
+  usual.mask_strips_left = false;
+  return usual;
+}();
 
 // The special tokens of a folder.
 struct SpecialTokens {
