@@ -180,7 +180,7 @@ class EncoderSystem : public SentenceProgram {
   nn::Linear<> read_pooler(const std::string& pooler, Random& random) const {
     const models::BertConfig& config = *state_->config.bert();
     NamedPooler named{nn::Linear<>(config.D, config.D, random), pooler.c_str()};
-    of_sentences::draw_as_bert(named.pooler, random, config.deviation);
+    of_sentences::draw_as_bert(named.pooler, random, config);
     const std::string prefix = std::string(models::encoder_name(config.family)) + '.';
     const auto rename = [&](const std::string& weight) {
       const std::string shortened_name = weight.substr(weight.starts_with(prefix) ? prefix.size() : 0);

@@ -294,6 +294,28 @@ TEST_CASE("models: BERT's initial weights have the deviation 0.02, its norms wei
   });
 }
 
+TEST_CASE("models: ModernBERT's initial weights are truncated, and smaller in the last map of a sublayer") {
+  Random random(1);
+  const models::BertClassifier<> model(
+      {.family = BertFamily::modernbert, .vocabulary = 500, .D = 64, .layers = 2, .heads = 4, .ff_width = 96}, 3,
+      random);
+  constexpr double truncated = 0.8796;  // the deviation of a standard normal number that is at most 2
+  each_parameter(model, [&](const Name& name, const auto& p) {
+    if (p.shape().rank() < 2) return;
+    const std::string text = name.str();
+    INFO(text);
+    const auto has = [&](const char* part) { return text.find(part) != std::string::npos; };
+    const double expected = has("classifier") ? 0.125 : has("Wo") || has("head.dense") ? 0.01 : 0.02;
+    double square = 0, greatest = 0;
+    for (const float w : p.value().host()) {
+      square += w * w / static_cast<double>(p.shape().size());
+      greatest = std::max(greatest, std::abs(static_cast<double>(w)));
+    }
+    CHECK(std::sqrt(square) == Approx(truncated * expected).epsilon(p.shape().size() > 2000 ? 0.05 : 0.3));
+    CHECK(greatest <= 2 * expected * (1 + 1e-6));
+  });
+}
+
 TEST_CASE("models: BERT refuses sizes and inputs that do not fit") {
   Random random(1);
   const BertBatch batch = ragged_batch();

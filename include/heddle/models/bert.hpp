@@ -45,7 +45,7 @@ struct BertEmbeddings {
     heddle::detail::require_fraction("BertEmbeddings", "dropout", dropout);
     if (config.has_position_table()) positions.emplace(config.positions, config.E(), random, position_options(config));
     if (config.types > 0 && detail::form_of(config.family).has_types) types.emplace(config.types, config.E(), random);
-    detail::draw_as_bert(*this, random, config.deviation);
+    detail::draw_as_bert(*this, random, config);
     words.clear_padding();
     if (positions) positions->clear_padding();
   }
@@ -155,7 +155,7 @@ struct BertLayer {
         attention_dropout(config.attention_dropout) {
     heddle::detail::require_fraction("BertLayer", "dropout", dropout);
     heddle::detail::require_fraction("BertLayer", "attention_dropout", attention_dropout);
-    detail::draw_as_bert(*this, random, config.deviation);
+    detail::draw_as_bert(*this, random, config);
   }
   /// Copies the members of `other` for clone().
   BertLayer(const BertLayer& other, Cloning& c)
@@ -262,16 +262,16 @@ struct BertEncoder {
               ", and inner_layers at least 1, got ", sizes.groups, " and ", sizes.inner_layers);
     if (sizes.has_projection()) {
       projection.emplace(sizes.E(), sizes.D, random);
-      detail::draw_as_bert(*projection, random, sizes.deviation);
+      detail::draw_as_bert(*projection, random, sizes);
     }
     if (sizes.family == BertFamily::mpnet) {
       distances.emplace(detail::mpnet_buckets, detail::mpnet_greatest_distance, static_cast<int>(sizes.heads));
-      detail::draw_as_bert(*distances, random, sizes.deviation);
+      detail::draw_as_bert(*distances, random, sizes);
     }
     if (sizes.family == BertFamily::deberta) {
       relative.emplace(sizes.deberta.buckets, sizes.deberta.greatest_distance, sizes.D, sizes.eps,
                        sizes.deberta.norms_distances);
-      detail::draw_as_bert(*relative, random, sizes.deviation);
+      detail::draw_as_bert(*relative, random, sizes);
     }
     if (!sizes.has_rotary()) {
       for (Index i = 0; i < sizes.layers_with_weights(); ++i) layers.emplace_back(sizes, random);
@@ -430,9 +430,9 @@ struct BertClassifier {
   const BertConfig& config() const { return encoder.config; }
   /// Draws the weights of both linear maps after the encoder.
   void draw_head(Random& random) {
-    if (pooler) detail::draw_as_bert(*pooler, random, config().deviation);
-    if (head) detail::draw_as_bert(head->dense, random, config().deviation);
-    detail::draw_as_bert(classifier, random, config().deviation);
+    if (pooler) detail::draw_as_bert(*pooler, random, config());
+    if (head) detail::draw_as_bert(head->dense, random, config(), detail::MapPlace::last);
+    detail::draw_as_bert(classifier, random, config(), detail::MapPlace::classifier);
   }
 
   /// Returns the logits of the classes. @throws IndexError, ShapeError and Error as BertEncoder::forward does.
@@ -513,8 +513,8 @@ struct BertTokenClassifier {
   const BertConfig& config() const { return encoder.config; }
   /// Draws the weights of the linear maps after the encoder.
   void draw_head(Random& random) {
-    if (transform) detail::draw_as_bert(transform->dense, random, config().deviation);
-    detail::draw_as_bert(classifier, random, config().deviation);
+    if (transform) detail::draw_as_bert(transform->dense, random, config(), detail::MapPlace::last);
+    detail::draw_as_bert(classifier, random, config(), detail::MapPlace::classifier);
   }
 
   /// Returns the logits of each row. @throws IndexError, ShapeError and Error as BertEncoder::forward does.
@@ -560,7 +560,7 @@ struct BertMaskedLm {
         transform(config.D, config.E(), random, has_bias(config)),
         norm(config.E(), config.eps, config.family != BertFamily::modernbert || config.rotary.norm_bias),
         bias(zeros<T>({config.vocabulary})) {
-    detail::draw_as_bert(transform, random, config.deviation);
+    detail::draw_as_bert(transform, random, config, detail::MapPlace::last);
   }
   /// Copies the members of `other` for clone().
   BertMaskedLm(const BertMaskedLm& other, Cloning& c)

@@ -37,6 +37,7 @@ struct RotaryConfig {
   bool head_bias = false;       ///< whether the first linear map of a head has one
   bool decoder_bias = true;     ///< whether the decoder of a masked language model has one; heddle's have
   double ff_dropout = 0;        ///< dropout in the feed-forward networks
+  double cutoff = 2;            ///< initial weights of ModernBERT are at most this many deviations from 0
   bool pools_mean = false;      ///< whether a classifier reads the mean of a text's rows instead of the first one
   nn::Activation head_activation = nn::Activation::gelu;  ///< activation of the heads
 

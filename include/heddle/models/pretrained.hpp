@@ -364,6 +364,10 @@ inline void read_modern(const io::JsonObject& config, BertConfig& c) {
   m.ff_in_bias = m.ff_out_bias = config.boolean_or("mlp_bias", m.ff_in_bias);
   m.head_bias = config.boolean_or("classifier_bias", m.head_bias);
   m.decoder_bias = config.boolean_or("decoder_bias", m.decoder_bias);
+  constexpr double cutoff_of_null = 3;  // as in transformers
+  m.cutoff = config.json().contains("initializer_cutoff_factor")
+                 ? config.number_or("initializer_cutoff_factor", cutoff_of_null, 0, 1e30)
+                 : m.cutoff;
   const std::string pooling = config.text_or("classifier_pooling", "cls");
   require<FileError>(pooling == "cls" || pooling == "mean", config.file(), ": 'classifier_pooling' is ",
                      io::quoted_name(pooling), " but must be cls or mean");
@@ -773,6 +777,7 @@ inline void set_modern(nlohmann::json& json, const BertConfig& b) {
   json["mlp_bias"] = m.ff_in_bias;
   json["classifier_bias"] = m.head_bias;
   json["decoder_bias"] = m.decoder_bias;
+  json["initializer_cutoff_factor"] = m.cutoff;
   json["classifier_pooling"] = m.pools_mean ? "mean" : "cls";
   const bool is_odd = json.contains("local_attention") && json["local_attention"] == 2 * m.window + 1;
   json["local_attention"] = 2 * m.window + (is_odd || m.window == 0);
@@ -893,7 +898,7 @@ namespace detail {
 // Returns the members of a configuration that decide a model's shapes and its results in prediction.
 inline auto sizes_of(const BertConfig& c) {
   RotaryConfig rotary = c.rotary;
-  rotary.ff_dropout = 0;
+  rotary.ff_dropout = rotary.cutoff = 0;
   return std::tuple(c.family, c.vocabulary, c.D, c.layers, c.heads, c.ff_width, c.positions, c.position_rows(), c.types,
                     c.activation, c.eps, c.E(), c.groups, c.inner_layers, rotary, c.deberta);
 }

@@ -70,7 +70,10 @@ struct RotaryLayer {
     heddle::detail::require_fraction("RotaryLayer", "ff_dropout", ff_dropout);
     require(window >= 0, "RotaryLayer: the window must not be negative, got ", window);
     if (number > 0 || !norm_first) attention_norm.emplace(config.D, config.eps, config.rotary.norm_bias);
-    detail::draw_as_bert(*this, random, config.deviation);
+    detail::draw_as_bert(attention.qkv, random, config);
+    detail::draw_as_bert(attention.out, random, config, detail::MapPlace::last);
+    detail::draw_as_bert(ff.in, random, config);
+    detail::draw_as_bert(ff.out, random, config, detail::MapPlace::last);
   }
   /// Copies the members of `other` for clone().
   RotaryLayer(const RotaryLayer& other, Cloning& c)
@@ -188,7 +191,7 @@ struct ModernBertHead {
       : dense(config.D, config.D, random, config.rotary.head_bias),
         norm(config.D, config.eps, config.rotary.norm_bias),
         activation(config.rotary.head_activation) {
-    detail::draw_as_bert(dense, random, config.deviation);
+    detail::draw_as_bert(dense, random, config, detail::MapPlace::last);
   }
   /// Copies the members of `other` for clone().
   ModernBertHead(const ModernBertHead& other, Cloning& c)

@@ -94,9 +94,10 @@ void trunc_normal(Parameter<T>& p, Random& random, double mean = 0, double devia
           "] holds less than a hundredth of the distribution with mean ", mean, " and deviation ", deviation);
   Tensor<T> values(p.shape());
   T* const v = values.data();
+  constexpr Index most = 65536;  // numbers that are drawn at a time
   Tensor<double> drawn;
   for (Index i = 0, next = 0; i < values.size(); ++next) {
-    if (!drawn || next == drawn.size()) drawn = randn<double>({values.size() - i}, random), next = 0;
+    if (!drawn || next == drawn.size()) drawn = randn<double>({std::min(values.size() - i, most)}, random), next = 0;
     const double x = mean + deviation * std::as_const(drawn).data()[next];
     if (lo <= x && x <= hi) v[i++] = static_cast<T>(x);
   }
