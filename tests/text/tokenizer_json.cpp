@@ -1,6 +1,8 @@
 // A tokenizer.json whose members heddle does not know is refused by the member's name.
 #include <heddle/text/folder_tokenizer.hpp>
 
+#include <random>
+
 #include "catch.hpp"
 #include "io/files.hpp"
 
@@ -176,6 +178,44 @@ TEST_CASE("text::TokenizerPipeline: offsets at the end of an edited text") {
   const text::TokenizerPipeline prepended(text::parse_tokenizer(json.dump(), "t.json"), {.offsets = true});
   CHECK(prepended.encode("b").offsets == std::vector<text::TextRange>{{0, 1}});
   CHECK(prepended.encode("").ids.empty());
+}
+
+TEST_CASE("text::BytePairEncoding: a text that is cut at its blanks has the tokens of the whole text") {
+  using Tokens = std::vector<std::tuple<std::int32_t, std::size_t, std::size_t>>;
+  const std::string blank = "\xE2\x96\x81";
+  std::vector<std::pair<std::string, std::int32_t>> tokens;
+  const auto add = [&](const std::string& token) {
+    tokens.emplace_back(token, static_cast<std::int32_t>(tokens.size()));
+  };
+  std::vector<text::BytePairEncoding::Merge> merges{{blank, blank}, {"a", "b"}, {blank, "a"}, {blank + blank, "a"},
+                                                    {blank, "ab"},  {"b", "a"}, {"ab", "ab"}, {"b", "c"}};
+  for (const std::string& letter :
+       {std::string("<unk>"), blank, std::string("a"), std::string("b"), std::string("c"), std::string("z")})
+    add(letter);
+  for (const auto& [left, right] : merges) add(left + right);
+  add("z" + blank);
+  // A rule that no text below meets keeps the second encoding from cutting.
+  std::vector<text::BytePairEncoding::Merge> more = merges;
+  more.emplace_back("z", blank);
+  for (const bool fuses : {false, true}) {
+    const text::BpeOptions options{.unknown = "<unk>", .fuses_unknown = fuses};
+    const text::BytePairEncoding cut(tokens, merges, options), whole(tokens, more, options);
+    std::mt19937 random(1);
+    for (int n = 0; n < 2000; ++n) {
+      std::string word;
+      for (auto left = random() % 60; left > 0; --left) {
+        const auto letter = random() % 8;
+        word += letter < 3 ? blank : letter == 7 ? "?" : std::string(1, static_cast<char>('a' + letter % 3));
+      }
+      const auto encoded = [&](const text::BytePairEncoding& model) {
+        Tokens found;
+        model(word, [&](std::int32_t id, std::size_t begin, std::size_t end) { found.emplace_back(id, begin, end); });
+        return found;
+      };
+      INFO(word);
+      REQUIRE(encoded(cut) == encoded(whole));
+    }
+  }
 }
 
 TEST_CASE("text::read_folder_tokenizer: older files are read for the classes that they belong to") {

@@ -73,15 +73,10 @@ class BytePairEncoding {
   /// byte has the byte's range, and an empty word has no tokens.
   template <class F>
   void operator()(std::string_view word, F&& f) const {
-    if (word.empty()) return;
-    if (const std::int32_t id = whole_words_.find(word); id != TokenTable::none) return f(id, 0, word.size());
-    thread_local std::vector<Symbol> symbols;
-    split(word, symbols);
-    symbols.size() <= few_symbols ? merge_few(symbols) : merge_many(symbols);
-    std::size_t begin = 0;
-    for (const Symbol& symbol : symbols) {
-      f(symbol.id, begin, begin + symbol.size);
-      begin += symbol.size;
+    for (std::size_t begin = 0; begin < word.size();) {
+      const std::size_t end = cuts_at_blanks_ ? end_of_part(word, begin) : word.size();
+      encode_part(word.substr(begin, end - begin), begin, f);
+      begin = end;
     }
   }
 
@@ -104,6 +99,31 @@ class BytePairEncoding {
   static constexpr std::uint64_t no_pair = ~std::uint64_t{0};
   static constexpr std::size_t few_symbols = 32;  // up to which scanning all pairs is faster than a heap
 
+  // Without pre-tokenizer, a word is a whole text, in which U+2581 stands for a blank. If no rule joins a token with one
+  // that begins with a blank, unless it ends with one, parts that begin with blanks are encoded one by one. There must
+  // be an unknown token: otherwise unknown characters are dropped, and others become neighbors.
+  static constexpr std::string_view blank = "\xE2\x96\x81";
+  static std::size_t end_of_part(std::string_view word, std::size_t begin) {
+    std::size_t end = begin;
+    do end = word.find(blank, end + 1);
+    while (end != word.npos && word.substr(0, end).ends_with(blank));
+    return std::min(end, word.size());
+  }
+
+  // Calls f for the tokens of a part of a word that begins at `offset`.
+  template <class F>
+  void encode_part(std::string_view part, std::size_t offset, F&& f) const {
+    if (const std::int32_t id = whole_words_.find(part); id != TokenTable::none)
+      return f(id, offset, offset + part.size());
+    thread_local std::vector<Symbol> symbols;
+    split(part, symbols);
+    symbols.size() <= few_symbols ? merge_few(symbols) : merge_many(symbols);
+    for (const Symbol& symbol : symbols) {
+      f(symbol.id, offset, offset + symbol.size);
+      offset += symbol.size;
+    }
+  }
+
   static std::uint64_t pair_of(std::int32_t a, std::int32_t b) {
     return static_cast<std::uint64_t>(static_cast<std::uint32_t>(a)) << 32 | static_cast<std::uint32_t>(b);
   }
@@ -111,6 +131,9 @@ class BytePairEncoding {
   void read_merges(const TokenTable& written, const std::vector<Merge>& merges) {
     rules_.resize(std::max<std::size_t>(16, std::bit_ceil(2 * merges.size())));
     const std::size_t prefix = options_.continuing_prefix.size();
+    cuts_at_blanks_ = !options_.is_byte_level && !options_.ignore_merges && prefix == 0 &&
+                      options_.end_of_word_suffix.empty() && unknown_ != none && table_.find(blank) != none &&
+                      table_.find(blank) != unknown_;
     std::int32_t rank = 0;
     for (const Merge& merge : merges) {
       const std::string &a = merge.first, &b = merge.second;
@@ -125,8 +148,10 @@ class BytePairEncoding {
       const std::uint64_t pair = pair_of(id_of(a), id_of(b));
       std::size_t slot = detail::mix(pair) & (rules_.size() - 1);
       while (rules_[slot].pair != no_pair && rules_[slot].pair != pair) slot = (slot + 1) & (rules_.size() - 1);
-      const std::int32_t joined = id_of(a + b.substr(prefix));
-      rules_[slot] = {pair, rank++, joined};
+      const std::string joined = a + b.substr(prefix);
+      cuts_at_blanks_ = cuts_at_blanks_ && end_of_part(joined, 0) == joined.size();
+      const std::int32_t id = id_of(joined);
+      rules_[slot] = {pair, rank++, id};
     }
   }
 
@@ -268,6 +293,7 @@ class BytePairEncoding {
   std::vector<Rule> rules_;         // a hash table
   std::array<std::int32_t, 256> bytes_;
   std::int32_t unknown_ = none;
+  bool cuts_at_blanks_ = false;
 };
 
 }  // namespace heddle::text
