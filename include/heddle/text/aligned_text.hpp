@@ -2,6 +2,8 @@
 // NormalizedString of the Rust tokenizers library keeps it.
 #pragma once
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +13,22 @@
 #include <heddle/text/alignment.hpp>
 
 namespace heddle::text {
+
+namespace detail {
+
+// Returns how many bytes at the beginning of a text are ASCII.
+inline std::size_t count_ascii(std::string_view text) {
+  constexpr std::uint64_t high_bits = 0x8080808080808080;
+  std::size_t n = 0;
+  for (std::uint64_t bytes; n + sizeof(bytes) <= text.size(); n += sizeof(bytes)) {
+    std::memcpy(&bytes, text.data() + n, sizeof(bytes));
+    if (bytes & high_bits) break;
+  }
+  while (n < text.size() && static_cast<unsigned char>(text[n]) < 0x80) ++n;
+  return n;
+}
+
+}  // namespace detail
 
 /// A text in UTF-8. If it is aligned, it has the source of each byte: the range of the original character from which
 /// the byte was made. All bytes of a character have the same source. An edit reads the text from left to right and
@@ -43,8 +61,17 @@ class AlignedText {
       text_ = part;
       return;
     }
+    text_.reserve(part.size());
+    if (is_aligned_) sources_.reserve(part.size());
     for (const char *at = part.data(), *const end = at + part.size(); at != end;) {
       const std::size_t begin = offset + static_cast<std::size_t>(at - part.data());
+      if (const std::size_t run = detail::count_ascii({at, end}); run > 0) {
+        text_.append(at, run);
+        if (is_aligned_)
+          for (std::size_t i = begin; i < begin + run; ++i) sources_.push_back({i, i + 1});
+        at += run;
+        continue;
+      }
       const char32_t c = decode_utf8(at, end);
       const std::size_t size = text_.size();
       append_utf8(text_, c);
@@ -54,11 +81,19 @@ class AlignedText {
     }
   }
 
+  /// Replaces ASCII characters by f(character), also in ASCII. Other bytes are left as they are.
+  template <class F>
+  void map_ascii(F&& f) {
+    for (char& c : text_) c = static_cast<unsigned char>(c) < 0x80 ? f(c) : c;
+  }
+
   /// Begins an edit.
   void begin() {
     at_ = 0;
     next_.clear();
     next_sources_.clear();
+    next_.reserve(text_.size());
+    if (is_aligned_) next_sources_.reserve(text_.size());
   }
   /// Keeps the next bytes.
   void copy(std::size_t bytes) {
@@ -92,12 +127,6 @@ class AlignedText {
     if (change > 0 || at_ == text_.size()) return insert(c);
     replace(c, next_size());
     for (; change < 0; ++change) skip(next_size());
-  }
-
-  /// Calls f(code point) for each character.
-  template <class F>
-  void for_each(F&& f) const {
-    for (const char *at = text_.data(), *const end = at + text_.size(); at != end;) f(decode_utf8(at, end));
   }
 
  private:

@@ -21,26 +21,33 @@ namespace heddle::text {
 
 namespace detail {
 
-// Edits a text by f(c, size) for each character, which copies, replaces or skips it.
-template <class F>
-void edit_characters(AlignedText& text, const F& f) {
+// Edits a text by f(c, size) for each character that is not kept; f replaces or skips it. Copies runs of others as a
+// whole, and leaves a text of such characters as it is.
+template <class Keeps, class F>
+void edit_characters(AlignedText& text, const Keeps& keeps, const F& f) {
   const std::string_view before = text.text();
-  text.begin();
-  for (const char *at = before.data(), *const end = at + before.size(); at != end;) {
+  const char *at = before.data(), *const end = at + before.size(), *copied = at;
+  const auto bytes = [](const char* from, const char* to) { return static_cast<std::size_t>(to - from); };
+  bool is_edited = false;
+  while (at != end) {
     const char* const first = at;
     const char32_t c = decode_utf8(at, end);
-    f(c, static_cast<std::size_t>(at - first));
+    if (keeps(c)) continue;
+    if (!is_edited) text.begin();
+    is_edited = true;
+    text.copy(bytes(copied, first));
+    f(c, bytes(first, at));
+    copied = at;
   }
+  if (!is_edited) return;
+  text.copy(bytes(copied, end));
   text.finish();
 }
 
-// Removes the characters for which keep(c) is false.
-template <class Keep>
-void filter(AlignedText& text, const Keep& keep) {
-  bool is_same = true;
-  text.for_each([&](char32_t c) { is_same = is_same && keep(c); });
-  if (!is_same)
-    edit_characters(text, [&](char32_t c, std::size_t size) { keep(c) ? text.copy(size) : text.skip(size); });
+// Removes the characters for which keeps(c) is false.
+template <class Keeps>
+void filter(AlignedText& text, const Keeps& keeps) {
+  edit_characters(text, keeps, [&](char32_t, std::size_t size) { text.skip(size); });
 }
 
 // Writes a text before the next character, which has `size` bytes, and that character. The source of both is that of
@@ -74,9 +81,12 @@ struct NormalFormNormalizer {
 struct LowercaseNormalizer {
   /// Edits the text.
   void operator()(AlignedText& text) const {
-    detail::edit_characters(text, [&](char32_t c, std::size_t) {
-      lower_case(c, [&](char32_t lower, int change) { text.apply(lower, change); });
-    });
+    text.map_ascii([](char c) { return 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+    detail::edit_characters(
+        text, [](char32_t c) { return c < 0x80; },
+        [&](char32_t c, std::size_t) {
+          lower_case(c, [&](char32_t lower, int change) { text.apply(lower, change); });
+        });
   }
 };
 
@@ -108,24 +118,20 @@ struct BertNormalizer {
 
  private:
   static void clean(AlignedText& text) {
-    detail::edit_characters(text, [&](char32_t c, std::size_t size) {
-      if (has_property(c, property::clean_dropped))
-        text.skip(size);
-      else if (has_property(c, property::clean_blank))
-        text.replace(' ', size);
-      else
-        text.copy(size);
+    const auto is_kept = [](char32_t c) {
+      return c == ' ' || !has_property(c, property::clean_dropped | property::clean_blank);
+    };
+    detail::edit_characters(text, is_kept, [&](char32_t c, std::size_t size) {
+      has_property(c, property::clean_dropped) ? text.skip(size) : text.replace(' ', size);
     });
   }
   static void separate_ideographs(AlignedText& text) {
-    bool has_ideographs = false;
-    text.for_each([&](char32_t c) { has_ideographs = has_ideographs || detail::is_ideograph(c); });
-    if (!has_ideographs) return;
-    detail::edit_characters(text, [&](char32_t c, std::size_t size) {
-      if (!detail::is_ideograph(c)) return text.copy(size);
-      detail::put_before(text, " ", c, size);
-      text.insert(' ');
-    });
+    detail::edit_characters(
+        text, [](char32_t c) { return !detail::is_ideograph(c); },
+        [&](char32_t c, std::size_t size) {
+          detail::put_before(text, " ", c, size);
+          text.insert(' ');
+        });
   }
 };
 
