@@ -182,9 +182,7 @@ struct BertLayer {
     options.dropout = attention_dropout;
     options.random = random;
     const auto attend = [&] {
-      if (distances)
-        return attention.disentangled(x, sequences,
-                                      {heddle::dropout(distances->rows, dropout, random), distances->columns}, options);
+      if (distances) return attention.disentangled(x, sequences, dropped(*distances, random), options);
       return options.keys ? attention.among(*options.keys, x, sequences, options) : attention(x, sequences, options);
     };
     return after_attention(x, attend(), random);
@@ -194,13 +192,19 @@ struct BertLayer {
 
   /// Returns the first row of each sequence of the layer's result, which is all that a classifier reads. Computes keys
   /// and values for all rows, and everything else only for the first rows. A bias is that of their queries,
-  /// [1, H, 1, T].
+  /// [1, H, 1, T]; the embeddings of distances are those that DeBERTa has.
   template <Floating A>
-  Tensor<A> first(const Tensor<A>& x, const Sequences& sequences, Random* random = nullptr,
-                  const Tensor<A>& bias = {}) const {  // [N, D] to [B, D]
+  Tensor<A> first(const Tensor<A>& x, const Sequences& sequences, Random* random = nullptr, const Tensor<A>& bias = {},
+                  const nn::DistanceRows<A>* distances = nullptr) const {  // [N, D] to [B, D]
     const AttentionOptions<A> options{.dropout = attention_dropout, .random = random, .bias = bias};
     const Tensor<A> rows = first_rows(x, sequences);  // [B, D]
-    return after_attention(rows, attention.first(rows, x, sequences, options), random);
+    const Tensor<Acc<A>> no_table;
+    const auto attended = [&] {
+      if (!distances) return attention.first(rows, x, sequences, options);
+      const nn::DistanceRows<A> of_layer = dropped(*distances, random);
+      return attention.first(rows, x, sequences, options, no_table, &of_layer);
+    };
+    return after_attention(rows, attended(), random);
   }
 
   /// Returns the attention's queries, keys and weights for the layer's input x, without dropout.
@@ -228,6 +232,10 @@ struct BertLayer {
   }
 
  private:
+  template <Floating A>
+  nn::DistanceRows<A> dropped(const nn::DistanceRows<A>& distances, Random* random) const {
+    return {heddle::dropout(distances.rows, dropout, random), distances.columns};
+  }
   template <Floating A>
   Tensor<A> after_attention(const Tensor<A>& x, const Tensor<A>& attended, Random* random) const {
     const detail::FamilyForm& form = detail::form_of(family);
@@ -315,7 +323,7 @@ struct BertEncoder {
   template <class A = T>
   Tensor<A> first(const Tensor<int>& ids, const Sequences& sequences,
                   const ForwardOptions<A>& options = {}) const {  // [N] to [B, D]
-    if (config.passes() == 0 || options.hidden_states || sequences.has_empty() || sequences.count() == 0 || relative)
+    if (config.passes() == 0 || options.hidden_states || sequences.has_empty() || sequences.count() == 0)
       return first_rows(forward(ids, sequences, options), sequences);
     const Attending<A> attending(*this, sequences);
     const Index last = config.passes() - 1;
@@ -327,8 +335,9 @@ struct BertEncoder {
       return final_norm ? (*final_norm)(y) : y;
     }
     const BertLayer<T>& layer = layer_of_pass(last);
-    options.record(layer, x, sequences, attending.bias);
-    return layer.first(x, sequences, options.random, attending.bias ? slice(attending.bias, 2, 0, 1) : attending.bias);
+    options.record(layer, x, sequences, attending.bias, attending.distance_rows());
+    const Tensor<A> bias = attending.bias ? slice(attending.bias, 2, 0, 1) : attending.bias;
+    return layer.first(x, sequences, options.random, bias, attending.distance_rows());
   }
 
   /// Visits the members.

@@ -1,9 +1,12 @@
 #pragma once
 #include <heddle/nn/linear.hpp>
 #include <heddle/nn/relative_positions.hpp>
+#include <heddle/ops/arithmetic.hpp>
 #include <heddle/ops/attention/attention.hpp>
+#include <heddle/ops/concat.hpp>
 #include <heddle/ops/matmul.hpp>
 #include <heddle/ops/padded.hpp>
+#include <heddle/ops/reduce.hpp>
 #include <heddle/ops/rotary.hpp>
 #include <heddle/ops/rows.hpp>
 #include <heddle/ops/slice.hpp>
@@ -68,12 +71,12 @@ struct MultiHeadAttention {
     return attend(x, sequences, options, Tensor<Acc<A>>(), &distances);
   }
   /// Returns the attention of `rows`, which are first_rows(x, sequences), to the sequences. Computes keys and values
-  /// for all rows of x. A bias is that of the first queries, [1, H, 1, T]. @throws ShapeError, IndexError and Error as
-  /// above.
+  /// for all rows of x. A bias is that of the first queries, [1, H, 1, T]. With distances, the attention is
+  /// disentangled. @throws ShapeError, IndexError and Error as above.
   template <Floating A>
   Tensor<A> first(const Tensor<A>& rows, const Tensor<A>& x,  // [B, D] and [N, D]
-                  const Sequences& sequences, AttentionOptions<A> options = {},
-                  const Tensor<Acc<A>>& table = {}) const {
+                  const Sequences& sequences, AttentionOptions<A> options = {}, const Tensor<Acc<A>>& table = {},
+                  const DistanceRows<A>* distances = nullptr) const {
     require_own_keys(options);
     const Index each = qkv.weight.shape()[0] / 3;
     const auto [query, unrotated] = heddle::detail::linear_parts(rows, x, qkv.weight.template as<A>(),
@@ -85,7 +88,10 @@ struct MultiHeadAttention {
     const Sequences queries = Sequences::packed(sequences.count(), 1).to(sequences.device());
     options.heads = heads;
     options.keys = &sequences;
-    return out(attention(query, columns(key_value, 0, each), columns(key_value, each, each), queries, options));
+    const auto values = columns(key_value, each, each);
+    if (!distances) return out(attention(query, columns(key_value, 0, each), values, queries, options));
+    const auto [wide_query, wide_key] = with_distances(query, key_value, sequences, *distances, options);
+    return out(attention(wide_query, columns(wide_key, 0, wide_key.dim(1)), values, queries, options));
   }
   template <std::integral A>
   void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
@@ -127,17 +133,42 @@ struct MultiHeadAttention {
     const Tensor<A> all = qkv(x);
     return table ? rotary(all, table, sequences, {.heads = 3 * heads, .rotated = 2 * heads}) : all;
   }
+  // Sets the scale of disentangled attention.
+  template <Floating A>
+  static void set_scale(Index K, AttentionOptions<A>& options) {
+    require(!options.scale && !options.bias, "MultiHeadAttention: disentangled attention has its own scale and bias");
+    options.scale = 1 / std::sqrt(3.0 * static_cast<double>(K));
+  }
+  // Returns the queries [B, H * (K + 1)] and keys [N, H * (K + 1)] whose products are the scores of disentangled
+  // attention for the first queries [B, H * K]: [query, 1] and [key + key of the distance, key times query of the
+  // distance]. The distance from a first row is minus the key's position.
+  template <Floating A>
+  std::pair<Tensor<A>, Tensor<A>> with_distances(const Tensor<A>& query, const Tensor<A>& key_value,
+                                                 const Sequences& sequences, const DistanceRows<A>& distances,
+                                                 AttentionOptions<A>& options) const {
+    const Index each = query.dim(1), K = each / heads;
+    set_scale(K, options);
+    const Tensor<A> of_positions = take_rows(qkv(distances.rows), distances.columns.from_first);  // [T, 3 * H * K]
+    const Tensor<A> of_keys = take_rows(slice(of_positions, 1, 0, 2 * each), sequences.position());
+    const Tensor<A> key = slice(key_value, 1, 0, each);  // [N, H * K]
+    const auto by_head = [&](const Tensor<A>& x) { return reshape(x, Shape{x.dim(0), heads, K}); };
+    const auto joined = [&](const Tensor<A>& x, const Tensor<A>& last) {  // [rows, H, K] and [rows, H, 1]
+      return reshape(concat({x, last}, 2), Shape{x.dim(0), heads * (K + 1)});
+    };
+    return {joined(by_head(query), ones<A>({query.dim(0), heads, 1}, query.device())),
+            joined(by_head(key + slice(of_keys, 1, each, 2 * each)),
+                   sum(by_head(key * slice(of_keys, 1, 0, each)), {2}, true))};
+  }
   // Sets scale and bias of disentangled attention.
   template <Floating A>
   void add_distances(const Tensor<A>& all, const Sequences& sequences, const DistanceRows<A>& distances,
                      AttentionOptions<A>& options) const {
-    require(!options.scale && !options.bias, "MultiHeadAttention: disentangled attention has its own scale and bias");
     const Tensor<A> positions = qkv(distances.rows);  // [R, 3 * H * K]
     const Index each = all.dim(1) / 3, K = each / heads;
     const auto part = [&](const Tensor<A>& of, Index first) {  // [rows, H * K] to [H, rows, K]
       return permute(reshape(slice(of, 1, first, first + each), Shape{of.dim(0), heads, K}), {1, 0, 2});
     };
-    options.scale = 1 / std::sqrt(3.0 * static_cast<double>(K));
+    set_scale(K, options);
     options.bias = disentangled_bias(matmul(part(all, 0), part(positions, each), {.transpose_b = true}),
                                      matmul(part(all, each), part(positions, 0), {.transpose_b = true}),
                                      distances.columns, sequences, *options.scale);  // [B, H, T, T]

@@ -13,6 +13,7 @@ namespace heddle {
 struct DistanceColumns {
   Tensor<int> of_distance;  ///< [2 * T - 1] columns of the distances from 1 - T to T - 1
   Tensor<int> first;        ///< [R + 1] place in of_distance of each column's first distance; at the end 2 * T - 1
+  Tensor<int> from_first;   ///< [T] columns of the distances 0 to 1 - T, those of query 0 and each key
   Index offset = 0;         ///< what column_of gave for column 0
 
   /// Computes the columns for sequences of up to T rows. column_of(distance) must not decrease; its number for the
@@ -34,6 +35,8 @@ struct DistanceColumns {
       return Tensor<int>({static_cast<Index>(values.size())}, values).to(device);
     };
     of_distance = on_device(columns);
+    columns.resize(static_cast<std::size_t>(T));
+    from_first = on_device({columns.rbegin(), columns.rend()});
     first = on_device(starts);
   }
 
