@@ -99,9 +99,9 @@ class BytePairEncoding {
   static constexpr std::uint64_t no_pair = ~std::uint64_t{0};
   static constexpr std::size_t few_symbols = 32;  // up to which scanning all pairs is faster than a heap
 
-  // Without pre-tokenizer, a word is a whole text, in which U+2581 stands for a blank. If no rule joins a token with one
-  // that begins with a blank, unless it ends with one, parts that begin with blanks are encoded one by one. There must
-  // be an unknown token: otherwise unknown characters are dropped, and others become neighbors.
+  // Without a pre-tokenizer, a word is a whole text, in which U+2581 stands for a blank. If no rule joins a token with
+  // one that begins with a blank, unless the first ends with one, parts that begin with blanks are encoded one by one.
+  // There must be an unknown token: otherwise unknown characters are dropped, and their neighbors become adjacent.
   static constexpr std::string_view blank = "\xE2\x96\x81";
   static std::size_t end_of_part(std::string_view word, std::size_t begin) {
     std::size_t end = begin;
