@@ -22,9 +22,9 @@ struct Prediction {
 /// moved from.
 class TextClassifier {
  public:
-  /// Loads a folder with config.json, vocab.txt or tokenizer.json, and model.safetensors or its shards: a BERT,
-  /// DistilBERT, RoBERTa or pre-norm classifier. @throws FileError that names the file and the fault, such as a missing
-  /// model head, and Error for a device that this build does not support.
+  /// Loads a folder with config.json, the files of a tokenizer, and model.safetensors or its shards: a classifier of
+  /// BERT, of one of its relatives, or a pre-norm one. @throws FileError that names the file and the fault, such as a
+  /// missing model head, and Error for a device that this build does not support.
   static TextClassifier load(const std::string& folder, const LoadOptions& options = {}) {
     PretrainedConfig config = read_config(folder);
     require_problem(config, folder);
