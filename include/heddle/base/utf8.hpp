@@ -12,6 +12,9 @@ inline constexpr char32_t replacement_character = 0xFFFD;
 /// The maximum number of bytes of a code point.
 inline constexpr int max_utf8_bytes = 4;
 
+/// Returns the lower case of a letter of ASCII, and any other byte as it is.
+constexpr char lower_ascii(char c) { return 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
 /// Returns the code point at `at` and moves `at` past it, by at least one byte. Requires at < end.
 inline char32_t decode_utf8(const char*& at, const char* end) {
   const auto lead = static_cast<unsigned char>(*at++);

@@ -34,7 +34,7 @@ struct BatcherOptions {
   std::size_t max_queue = 1024;           ///< the most inputs in the queue
 };
 
-/// What a Batcher has done since it was created.
+/// The counters of a Batcher, from its creation on.
 struct BatcherCounts {
   std::uint64_t inputs = 0;   ///< inputs that were computed or failed
   std::uint64_t failed = 0;   ///< inputs that failed
@@ -145,7 +145,7 @@ class Batcher {
     });
   }
 
-  /// Returns what the batcher has done.
+  /// Returns the counters.
   BatcherCounts counts() const {
     const std::lock_guard lock(mutex_);
     BatcherCounts counts = counts_;
@@ -156,7 +156,7 @@ class Batcher {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // Inputs that were submitted together, and their outputs. The final list has its memory from the beginning.
+  // Inputs that were submitted together, and their outputs. The memory of `all` is reserved by the thread that submits.
   struct Request {
     Request(Done f, std::size_t count) : done(std::move(f)), outputs(count), left(count) { all.reserve(count); }
     Done done;

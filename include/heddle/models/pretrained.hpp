@@ -253,7 +253,7 @@ inline bool has_option(const io::JsonObject& config, const char* key, std::strin
   for (std::string part; std::getline(parts, part, '|');) {
     std::string name;
     for (const char c : part)
-      if (c != ' ') name += 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+      if (c != ' ') name += text::lower_ascii(c);
     if (name == option) return true;
   }
   return false;

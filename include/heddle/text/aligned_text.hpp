@@ -81,10 +81,9 @@ class AlignedText {
     }
   }
 
-  /// Replaces ASCII characters by f(character), also in ASCII. Other bytes are left as they are.
-  template <class F>
-  void map_ascii(F&& f) {
-    for (char& c : text_) c = static_cast<unsigned char>(c) < 0x80 ? f(c) : c;
+  /// Converts the letters of ASCII to lower case.
+  void lower_ascii_in_place() {
+    for (char& c : text_) c = lower_ascii(c);
   }
 
   /// Begins an edit.

@@ -131,9 +131,10 @@ class BytePairEncoding {
   void read_merges(const TokenTable& written, const std::vector<Merge>& merges) {
     rules_.resize(std::max<std::size_t>(16, std::bit_ceil(2 * merges.size())));
     const std::size_t prefix = options_.continuing_prefix.size();
+    const std::int32_t id_of_blank = table_.find(blank);
     cuts_at_blanks_ = !options_.is_byte_level && !options_.ignore_merges && prefix == 0 &&
-                      options_.end_of_word_suffix.empty() && unknown_ != none && table_.find(blank) != none &&
-                      table_.find(blank) != unknown_;
+                      options_.end_of_word_suffix.empty() && unknown_ != none && id_of_blank != none &&
+                      id_of_blank != unknown_;
     std::int32_t rank = 0;
     for (const Merge& merge : merges) {
       const std::string &a = merge.first, &b = merge.second;

@@ -21,8 +21,8 @@ namespace heddle::text {
 
 namespace detail {
 
-// Edits a text by f(c, size) for each character that is not kept; f replaces or skips it. Copies runs of others as a
-// whole, and leaves a text of such characters as it is.
+// Calls f(c, size) for each character for which keeps(c) is false; f replaces or skips it. Copies runs of kept
+// characters as a whole, and does not edit a text of kept characters alone.
 template <class Keeps, class F>
 void edit_characters(AlignedText& text, const Keeps& keeps, const F& f) {
   const std::string_view before = text.text();
@@ -81,7 +81,7 @@ struct NormalFormNormalizer {
 struct LowercaseNormalizer {
   /// Edits the text.
   void operator()(AlignedText& text) const {
-    text.map_ascii([](char c) { return 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+    text.lower_ascii_in_place();
     detail::edit_characters(
         text, [](char32_t c) { return c < 0x80; },
         [&](char32_t c, std::size_t) {

@@ -95,7 +95,7 @@ inline std::size_t contraction_end(std::string_view text, std::size_t at, bool a
   if (text[at] != '\'') return at;
   const auto letter = [&](std::size_t i) {
     const char c = i < text.size() ? text[i] : '\0';
-    return any_case && c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    return any_case ? lower_ascii(c) : c;
   };
   const char first = letter(at + 1), second = letter(at + 2);
   if (first == 's' || first == 't' || first == 'm' || first == 'd') return at + 2;
